@@ -14,7 +14,7 @@ int main() {
   if (!transport.ok()) return std::fputs(to_string(transport.errors()).c_str(), stderr), 1;
   std::shared_ptr<comm::Transport> end = std::move(*transport);
   std::vector<uint8_t> table = comm::plain_table({end->ranks()});
-  auto world = comm::Peers::create(*flatbuffers::GetRoot<format::Ranks>(table.data()), end, {.yield = false});
+  auto world = comm::make_peers(*flatbuffers::GetRoot<format::Ranks>(table.data()), end, {.yield = false});
   if (!world.ok()) return std::fputs(to_string(world.errors()).c_str(), stderr), 1;
   comm::Communicator& own = (*world)->rank(end->rank());
   std::vector<float> from(4 << 20, 1.0f), to(4 << 20), little(1, 1.0f), sum(1);

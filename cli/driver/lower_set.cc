@@ -25,6 +25,8 @@ bool shares_gradients(const CompileOptions& options) {
   return zero != strategy->second.end() && (zero->second == "2" || zero->second == "3");
 }
 
+bool has_several_targets(const CompileOptions& options) { return options.target.find(',') != options.target.npos; }
+
 // The default steps, split where a module becomes kernels: the report describes both sides.
 void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, const SizeLists& sizes,
                  std::vector<passes::Step>& graph, std::vector<passes::Step>& lowering) {
@@ -44,7 +46,7 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
       step.options["max-gather-bytes"] = options.max_gather_bytes;
     if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;
     if (step.pass == "schedule-collectives" && !options.overlap) step.options["overlap"] = "false";
-    if (step.pass == "schedule-collectives" && options.target.find(',') != options.target.npos) step.options["keep-order"] = "true";
+    if (step.pass == "schedule-collectives" && has_several_targets(options)) step.options["keep-order"] = "true";
     if (step.pass == "fuse" && !options.fuse) step.options["kernels"] = "op";
     lower |= step.pass == first_of_lowering;
     (lower ? lowering : graph).push_back(std::move(step));
@@ -275,8 +277,7 @@ Result<LoweredSet> lowered_within(int64_t most, const ir::Target& target, const 
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
   // Programs of several targets lie over the ranks alike, and so have one search.
   std::optional<int64_t> most = parse_bytes(options.max_bytes);
-  bool one_target = options.target.find(',') == options.target.npos;
-  if (most && one_target && searches_layouts(options)) return lowered_within(*most, target, module, options);
+  if (most && !has_several_targets(options) && searches_layouts(options)) return lowered_within(*most, target, module, options);
   return lowered(target, module, options);
 }
 

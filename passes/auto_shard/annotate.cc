@@ -128,8 +128,9 @@ class Annotation {
     std::vector<ir::Val> results = copy.at(made.results);
     const SpotsOfValues& values = graph_.values.at(&from);
     copy.builder().set_location(nullptr);
+    const std::map<ValueId, Spot>& at_end = handed_on[nullptr];
     for (size_t r = 0; r < results.size(); ++r)
-      if (auto spot = handed_on[nullptr].find(made.results[r]); spot != handed_on[nullptr].end() && results[r].rank() > 0)
+      if (auto spot = at_end.find(made.results[r]); spot != at_end.end() && results[r].rank() > 0)
         results[r] = shard(copy, results[r], from, static_cast<size_t>(made.results[r]), found_.spots[static_cast<size_t>(spot->second)]);
     for (size_t w = 0; entry && w < entry->writes.size(); ++w) {
       auto v = static_cast<size_t>(made.results[w]);

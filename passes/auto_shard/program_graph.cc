@@ -69,7 +69,8 @@ class Builder {
   // ---- Tensors of values.
   void number(const Function& f) {
     Values& v = out_.values[&f];
-    v.said.resize(f.values.size(), -1), v.settled.resize(f.values.size(), -1), v.free.resize(f.values.size(), false);
+    v.said.resize(f.values.size(), -1), v.settled.resize(f.values.size(), -1);
+    v.free = made_of_scalars(f);
     for (const ir::Value& value : f.values) v.spot.push_back(out_.ties.add(value.type));
     for (size_t e = 0; e < m_.entries.size(); ++e) {
       const ir::Entry& entry = m_.entries[e];
@@ -91,16 +92,8 @@ class Builder {
       }
     v.maker.resize(f.values.size(), nullptr);
     for (const Node& n : f.nodes)
-      for (ValueId id : n.results) v.free[static_cast<size_t>(id)] = is_free(f, n, v.free), v.maker[static_cast<size_t>(id)] = &n;
+      for (ValueId id : n.results) v.maker[static_cast<size_t>(id)] = &n;
     v.group = groups_of_sums(f);
-  }
-  // Made of nothing but scalars: every reader has it as it wants it, and none of them follows another one.
-  static bool is_free(const Function& f, const Node& n, const std::vector<char>& free) {
-    if (n.op->traits.side_effect || n.op->lower == ir::Lowering::kControl || n.op->manual) return false;
-    if (n.operands.empty()) return true;
-    bool scalars = std::all_of(n.operands.begin(), n.operands.end(),
-                               [&](ValueId id) { return f.type(id).rank() == 0 || free[static_cast<size_t>(id)]; });
-    return scalars && n.op->factors.exists() && !is_shard(n) && follows(n, n.op->factors(ir::typed(f, n)));
   }
   Spot store(const ir::Type& type, ir::ShardingRef said) {
     Spot spot = out_.ties.add(type);
@@ -313,10 +306,6 @@ class Builder {
 };
 
 }  // namespace
-
-bool is_product(const Node& node) {
-  return node.op->lower == ir::Lowering::kContraction || node.op->lower == ir::Lowering::kConvolution || node.op->traits.products;
-}
 
 Result<ProgramGraph> graph_of(const ir::Module& module) { return Builder(module).run(); }
 

@@ -71,7 +71,4 @@ struct ProgramGraph {
 /// are exchanged once. Nodes in loops count as often as they run. E0303 and E0107 as in `bottom_up`.
 Result<ProgramGraph> graph_of(const ir::Module& module);
 
-/// Is it a product of matrices, or a composite of some: what computing takes its time for?
-bool is_product(const ir::Node& node);
-
 }  // namespace nabla::passes

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/typed.h"
+
 namespace nabla::passes {
 
 using ir::Axes;
@@ -131,6 +133,27 @@ bool gives_types_of(const ir::Shard& part, const ir::Attrs& attrs) {
   for (size_t r = 0; types.ok() && r < part.op.results.size(); ++r)
     if (!((*types)[r] == part.result(static_cast<int>(r)))) return false;
   return types.ok();
+}
+
+bool is_product(const ir::Node& node) {
+  return node.op->lower == ir::Lowering::kContraction || node.op->lower == ir::Lowering::kConvolution || node.op->traits.products;
+}
+
+std::vector<char> made_of_scalars(const ir::Function& f) {
+  std::vector<char> out(f.values.size(), false);
+  auto of_scalars = [&](const ir::Node& n) {
+    if (n.op->traits.side_effect || n.op->lower == ir::Lowering::kControl || n.op->manual) return false;
+    bool scalars = std::all_of(n.operands.begin(), n.operands.end(),
+                               [&](ir::ValueId id) { return f.type(id).rank() == 0 || out[static_cast<size_t>(id)]; });
+    if (n.operands.empty() || !scalars) return scalars;
+    if (!n.op->factors.exists() || n.op->name == "shard" || is_product(n)) return false;
+    const ir::Factors factors = n.op->factors(ir::typed(f, n));
+    return std::all_of(factors.factors.begin(), factors.factors.end(),
+                       [](const ir::Factors::Factor& k) { return k.kind == ir::Factors::Kind::kPass; });
+  };
+  for (const ir::Node& n : f.nodes)
+    for (ir::ValueId id : n.results) out[static_cast<size_t>(id)] = of_scalars(n);
+  return out;
 }
 
 }  // namespace nabla::passes

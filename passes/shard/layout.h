@@ -50,6 +50,10 @@ ir::Axes axes_of_dim(const ir::Mesh& mesh, const std::vector<int>& dim, const ir
 bool can_split(const ir::Factors::Factor& factor);
 /// Is the factor one of a dimension's?
 bool has_factor(const ir::Factors::Tensor& dims, int factor);
+/// Is it a product of matrices, or a composite of some: what computing takes its time for?
+bool is_product(const ir::Node& node);
+/// By value: is it made of nothing but scalars, so that every reader has it as it wants it (the zeros that sums begin with)?
+std::vector<char> made_of_scalars(const ir::Function& f);
 /// Do these attributes give the types of the part's results from those of its operands?
 bool gives_types_of(const ir::Shard& part, const ir::Attrs& attrs);
 

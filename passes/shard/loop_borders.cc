@@ -1,9 +1,9 @@
 #include "passes/shard/loop_borders.h"
 
 #include <algorithm>
-#include <set>
 
 #include "passes/rewrite.h"
+#include "passes/shard/layout.h"
 
 namespace nabla::passes {
 namespace {
@@ -21,7 +21,7 @@ bool has_weak_layouts(const ir::Module& m) {
 
 class LoopBorders {
  public:
-  LoopBorders(const Function& f, const ir::Module& m, const ir::OpTable& ops) : f_(f), copy_(f, ops, &m), free_(f.values.size(), false) {}
+  LoopBorders(const Function& f, const ir::Module& m, const ir::OpTable& ops) : f_(f), copy_(f, ops, &m), free_(made_of_scalars(f)) {}
 
   ir::FunctionPtr run() {
     for (const Node& n : f_.nodes) {
@@ -29,10 +29,6 @@ class LoopBorders {
         add(n, ir::control_of(f_, n));
       else
         copy_.copy(n);
-      bool of_scalars = n.op->lower != ir::Lowering::kControl && !n.op->traits.side_effect &&
-                        std::all_of(n.operands.begin(), n.operands.end(),
-                                    [&](ValueId v) { return f_.type(v).rank() == 0 || free_[static_cast<size_t>(v)]; });
-      for (ValueId v : n.results) free_[static_cast<size_t>(v)] = of_scalars;
     }
     return copy_.finish();
   }
@@ -54,7 +50,7 @@ class LoopBorders {
 
   const Function& f_;
   FunctionCopy copy_;
-  std::vector<char> free_;  // by value: made of nothing but scalars
+  const std::vector<char> free_;  // by value: is it made of nothing but scalars?
 };
 
 }  // namespace

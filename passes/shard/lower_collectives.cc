@@ -42,11 +42,11 @@ class Lowering {
     Val x = copy_.at(n.operands[0]);
     if (name == "vary") return x;
     // A group of one rank has the value already; but permute may leave it without one.
-    if (n.attrs.get_int("shards") == 1) {
+    const int64_t ranks = n.attrs.get_int("shards");
+    if (ranks == 1) {
       bool without = name == "permute" && n.attrs.get_ints("pairs").empty();
       return without ? b_.fill(x.dtype(), x.shape(), 0) : x;
     }
-    int64_t ranks = n.attrs.get_int("shards");
     if (name == "all_gather") return gather(n, x);
     if (name == "reduce_scatter") return scatter(n, x, ranks);
     if (name == "all_to_all") return exchange(n, x, ranks);

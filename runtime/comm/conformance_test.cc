@@ -21,8 +21,8 @@ struct Team {
   World& of(uint32_t rank) { return *worlds[worlds.size() == 1 ? 0 : rank]; }
 };
 
-std::unique_ptr<Peers> peers_of(const format::Ranks& table, std::unique_ptr<Transport> end, const PeerOptions& options = {}) {
-  auto made = Peers::create(table, std::move(end), options);
+std::unique_ptr<World> peers_of(const format::Ranks& table, std::unique_ptr<Transport> end, const PeerOptions& options = {}) {
+  auto made = make_peers(table, std::move(end), options);
   NABLA_CHECK(made.ok(), "{}", made.errors()[0].message);
   return std::move(*made);
 }
@@ -108,7 +108,7 @@ TEST(Peers, RanksAreThoseOfTheTable) {
   std::vector<uint8_t> bytes = plain_table({4});
   const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(bytes.data());
   auto ends = test_transports(3);
-  auto world = Peers::create(table, std::move(ends[0]), {});
+  auto world = make_peers(table, std::move(ends[0]), {});
   ASSERT_FALSE(world.ok());
   EXPECT_EQ(world.errors()[0].message, "the bundle is for 4 ranks, and test has started 3");
 }

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   if (!transport.ok()) return fail(to_string(transport.errors()));
   std::vector<uint8_t> table = comm::plain_table(axes);
   comm::Transport& end = **transport;
-  auto world = comm::Peers::create(*flatbuffers::GetRoot<format::Ranks>(table.data()), std::move(*transport),
+  auto world = comm::make_peers(*flatbuffers::GetRoot<format::Ranks>(table.data()), std::move(*transport),
                                    {.deadline_s = 60, .in_flight = 4});
   if (!world.ok()) return fail(to_string(world.errors()));
   uint32_t me = (*world)->here()[0];

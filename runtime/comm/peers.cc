@@ -8,6 +8,7 @@
 
 #include "runtime/comm/combine.h"
 #include "runtime/comm/neighbours.h"
+#include "runtime/comm/one_rank.h"
 #include "runtime/comm/traffic.h"
 #include "runtime/format/program_check.h"
 
@@ -22,7 +23,6 @@ constexpr uint64_t kWhole = 16 << 10;   // up to so many bytes every member comb
 constexpr uint64_t kPiece = 256 << 10;  // of what a member combines: while one is combined, the next is under way
 constexpr uint32_t kWindow = 4;         // pieces that are under way
 constexpr int kLooks = 2000;            // before a waiting rank leaves its CPU to others
-constexpr double kSlowest = 1 << 20;    // bytes per second that deadlines allow for
 
 void copy(void* to, const void* from, uint64_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
@@ -77,9 +77,7 @@ struct Exchange {
   Range piece(uint64_t member, uint32_t p) const { return share(member).part(p, pieces); }
 };
 
-}  // namespace
-
-class Peers::Rank final : public Communicator {
+class Rank final : public Communicator {
  public:
   Rank(Neighbours neighbours, std::shared_ptr<Transport> transport, const PeerOptions& options)
       : neighbours_(std::move(neighbours)), transport_(std::move(transport)), options_(options), me_(transport_->rank()) {
@@ -363,7 +361,7 @@ class Peers::Rank final : public Communicator {
   // Until it is settled.
   Status await(Exchange& e) {
     awaiting_ = &e;
-    double allowed = options_.deadline_s + static_cast<double>(e.call.bytes) / kSlowest;
+    double allowed = allowed_s(options_.deadline_s, e.call.bytes);
     std::optional<Clock::time_point> deadline;  // a clock costs more than most waits
     for (int64_t look = 1;; ++look) {
       if (failure_) return *failure_;
@@ -424,32 +422,22 @@ class Peers::Rank final : public Communicator {
   std::optional<Diagnostic> failure_;
 };
 
-Peers::Peers(std::unique_ptr<Rank> rank) : here_{rank->number()}, rank_(std::move(rank)) {}
-Peers::~Peers() = default;
+}  // namespace
 
-Result<std::unique_ptr<Peers>> Peers::create(const format::Ranks& ranks, std::shared_ptr<Transport> transport,
-                                             const PeerOptions& options) {
+Result<std::unique_ptr<World>> make_peers(const format::Ranks& ranks, std::shared_ptr<Transport> transport, const PeerOptions& options) {
   if (transport->ranks() != ranks.count())
     return error(Code::kRanksDisagree, "the bundle is for {} ranks, and {} has started {}", ranks.count(), transport->name(),
                  transport->ranks());
   Neighbours neighbours = neighbours_of(ranks, transport->rank());
-  return std::unique_ptr<Peers>(new Peers(std::make_unique<Rank>(std::move(neighbours), std::move(transport), options)));
+  return std::unique_ptr<World>(
+      new OneRank(std::make_unique<Rank>(std::move(neighbours), std::move(transport), options)));
 }
-
-Communicator& Peers::rank(uint32_t rank) {
-  NABLA_CHECK(rank == here_[0], "rank {} runs elsewhere", rank);
-  return *rank_;
-}
-void Peers::end(uint32_t, const Status& status) { rank_->end(status); }
-std::optional<Diagnostic> Peers::failure() const { return rank_->failure(); }
-Status Peers::pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) { return rank_->pass(from, to, data, bytes); }
 
 std::function<Result<std::unique_ptr<World>>(const format::Ranks&, uint32_t in_flight)> peers_over(
     std::shared_ptr<Transport> transport, PeerOptions options) {
   return [=](const format::Ranks& ranks, uint32_t in_flight) mutable -> Result<std::unique_ptr<World>> {
     options.in_flight = in_flight;
-    std::unique_ptr<World> world = NABLA_TRY(Peers::create(ranks, transport, options));
-    return world;
+    return make_peers(ranks, transport, options);
   };
 }
 

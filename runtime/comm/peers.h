@@ -23,31 +23,12 @@ struct PeerOptions {
   const volatile std::sig_atomic_t* ended = nullptr;
 };
 
-/// Combines values in the order of the members, as LocalRanks does: the same bits on every engine. A reduction sends each
-/// part to the member that owns it, which combines: what all ranks send together is that of a ring.
-class Peers final : public World {
- public:
-  /// E0614 where the transport has other ranks than the table. The table outlives the object.
-  static Result<std::unique_ptr<Peers>> create(const format::Ranks& ranks, std::shared_ptr<Transport> transport,
-                                               const PeerOptions& options);
-  ~Peers() override;
+/// One rank in this process. It combines values in the order of the members, as LocalRanks does: the same bits on every engine.
+/// A reduction sends each part to the member that owns it, which combines: what all ranks send together is that of a ring.
+/// E0614 where the transport has other ranks than the table, which outlives the world.
+Result<std::unique_ptr<World>> make_peers(const format::Ranks& ranks, std::shared_ptr<Transport> transport, const PeerOptions& options);
 
-  const std::vector<uint32_t>& here() const override { return here_; }
-  Communicator& rank(uint32_t rank) override;
-  void begin() override {}
-  /// After an error nothing more can be exchanged.
-  void end(uint32_t rank, const Status& status) override;
-  std::optional<Diagnostic> failure() const override;
-  Status pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) override;
-
- private:
-  class Rank;
-  explicit Peers(std::unique_ptr<Rank> rank);
-  std::vector<uint32_t> here_;
-  std::unique_ptr<Rank> rank_;
-};
-
-/// What exec::SessionOptions::world asks for: makes Peers over this transport. `options.in_flight` is that of each call.
+/// What exec::SessionOptions::world asks for: make_peers over this transport. `options.in_flight` is that of each call.
 std::function<Result<std::unique_ptr<World>>(const format::Ranks&, uint32_t in_flight)> peers_over(
     std::shared_ptr<Transport> transport, PeerOptions options);
 

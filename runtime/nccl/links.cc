@@ -10,13 +10,13 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/comm/one_rank.h"
 #include "runtime/comm/recorder.h"
 
 namespace nabla::nccl {
 namespace {
 
-constexpr double kSlowest = 1 << 20;         // bytes per second that deadlines allow for
-constexpr int64_t kCloseUs = 2'000'000;      // for others to close a communicator too
+constexpr int64_t kCloseUs = 2'000'000;  // for others to close a communicator too
 
 // Values of the store are text.
 std::string to_hex(const UniqueId& id) {
@@ -100,7 +100,7 @@ Status Links::done(int status, Comm comm, const What& what) {
 }
 
 Status Links::in_time(int64_t since_us, uint64_t bytes, const What& what) const {
-  double allowed = options_.deadline_s + static_cast<double>(bytes) / kSlowest;
+  double allowed = comm::allowed_s(options_.deadline_s, bytes);
   if (static_cast<double>(comm::steady_us() - since_us) <= allowed * 1e6) return Ok{};
   return error(Code::kTooLate, "{}, and not all have come in {:.1f} s", what(), allowed);
 }

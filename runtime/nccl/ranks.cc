@@ -9,6 +9,7 @@
 #include <map>
 
 #include "runtime/comm/neighbours.h"
+#include "runtime/comm/one_rank.h"
 #include "runtime/comm/recorder.h"
 #include "runtime/comm/traffic.h"
 #include "runtime/format/program_check.h"
@@ -104,7 +105,9 @@ bool combines(Reduction reduction, format::DType dtype) {
   return type_of(dtype) >= 0 && (!logical || dtype == format::DType::Bool);
 }
 
-class NcclRanks::Rank final : public comm::StreamCommunicator {
+namespace {
+
+class Rank final : public comm::StreamCommunicator {
  public:
   Rank(const format::Ranks& table, std::shared_ptr<const Library> library, const RankOptions& options)
       : table_(table),
@@ -505,29 +508,19 @@ class NcclRanks::Rank final : public comm::StreamCommunicator {
   std::optional<Diagnostic> failure_;
 };
 
-NcclRanks::NcclRanks(std::unique_ptr<Rank> rank) : here_{rank->number()}, rank_(std::move(rank)) {}
-NcclRanks::~NcclRanks() = default;
+}  // namespace
 
-Result<std::unique_ptr<NcclRanks>> NcclRanks::create(const format::Ranks& table, const RankOptions& options) {
+Result<std::unique_ptr<comm::World>> make_ranks(const format::Ranks& table, const RankOptions& options) {
   if (options.ranks != table.count())
     return error(Code::kRanksDisagree, "the bundle is for {} ranks, and {} were started", table.count(), options.ranks);
   auto library = NABLA_TRY(Library::open());
-  return std::unique_ptr<NcclRanks>(new NcclRanks(std::make_unique<Rank>(table, std::move(library), options)));
+  return std::unique_ptr<comm::World>(new comm::OneRank(std::make_unique<Rank>(table, std::move(library), options)));
 }
-
-comm::Communicator& NcclRanks::rank(uint32_t rank) {
-  NABLA_CHECK(rank == here_[0], "rank {} runs elsewhere", rank);
-  return *rank_;
-}
-void NcclRanks::end(uint32_t, const Status& status) { rank_->end(status); }
-std::optional<Diagnostic> NcclRanks::failure() const { return rank_->failure(); }
-Status NcclRanks::pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) { return rank_->pass(from, to, data, bytes); }
 
 std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t in_flight)> over_nccl(RankOptions options) {
   return [=](const format::Ranks& table, uint32_t in_flight) mutable -> Result<std::unique_ptr<comm::World>> {
     options.in_flight = in_flight;
-    std::unique_ptr<comm::World> world = NABLA_TRY(NcclRanks::create(table, options));
-    return world;
+    return make_ranks(table, options);
   };
 }
 

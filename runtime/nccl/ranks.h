@@ -31,32 +31,14 @@ struct RankOptions {
 /// Does NCCL combine values of this dtype so?
 bool combines(format::Reduction reduction, format::DType dtype);
 
-/// Each group has a communicator of NCCL and all collectives of the rank one stream, in which they run in the order of the program.
-/// Each channel has a communicator and a stream of its own, so that a message that nobody takes yet keeps nothing else waiting: it
-/// leaves from memory of the channel. What NCCL adds up is added up in an order of its own.
-class NcclRanks final : public comm::World {
- public:
-  /// E0602 where NCCL is not there, E0614 for other ranks than those of the table, which outlives the object.
-  static Result<std::unique_ptr<NcclRanks>> create(const format::Ranks& table, const RankOptions& options);
-  ~NcclRanks() override;
+/// One rank in this process. Each group has a communicator of NCCL and all collectives of the rank one stream, in which they run in
+/// the order of the program. Each channel has a communicator and a stream of its own, so that a message that nobody takes yet keeps
+/// nothing else waiting: it leaves from memory of the channel. What NCCL adds up is added up in an order of its own, and bytes are
+/// passed through memory of both GPUs.
+/// E0602 where NCCL is not there, E0614 for other ranks than those of the table, which outlives the world.
+Result<std::unique_ptr<comm::World>> make_ranks(const format::Ranks& table, const RankOptions& options);
 
-  const std::vector<uint32_t>& here() const override { return here_; }
-  comm::Communicator& rank(uint32_t rank) override;
-  void begin() override {}
-  /// After an error nothing more can be exchanged.
-  void end(uint32_t rank, const Status& status) override;
-  std::optional<Diagnostic> failure() const override;
-  /// Through memory of both GPUs.
-  Status pass(uint32_t from, uint32_t to, void* data, uint64_t bytes) override;
-
- private:
-  class Rank;
-  explicit NcclRanks(std::unique_ptr<Rank> rank);
-  std::vector<uint32_t> here_;
-  std::unique_ptr<Rank> rank_;
-};
-
-/// What exec::SessionOptions::world asks for: makes NcclRanks. `options.in_flight` is that of each call.
+/// What exec::SessionOptions::world asks for: make_ranks. `options.in_flight` is that of each call.
 std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t in_flight)> over_nccl(RankOptions options);
 
 }  // namespace nabla::nccl

@@ -28,7 +28,7 @@ GpuRank::GpuRank(const format::Ranks& table, nccl::RankOptions options, Store& s
   options.ranks = table.count();
   options.put = [&store](const std::string& key, const std::string& value) { return store.put(key, value); };
   options.get = [&store](const std::string& key, double timeout_s) { return store.get(key, timeout_s); };
-  world_ = nccl::NcclRanks::create(table, options).value();
+  world_ = nccl::make_ranks(table, options).value();
   attached_ = end().attach(device_, stream_, program);
 }
 GpuRank::~GpuRank() {

@@ -35,7 +35,7 @@ class GpuRank {
   /// What attaching gave.
   const Status& attached() const { return attached_; }
   comm::StreamCommunicator& end() { return *world_->rank(rank_).on_stream(); }
-  nccl::NcclRanks& world() { return *world_; }
+  comm::World& world() { return *world_; }
   const device::CudaDriver& driver() const { return *device_.driver; }
   device::CudaStream stream() const { return stream_; }
 
@@ -44,7 +44,7 @@ class GpuRank {
   device::CudaDevice device_;
   device::CudaContext context_ = nullptr;
   device::CudaStream stream_ = nullptr;
-  std::unique_ptr<nccl::NcclRanks> world_;
+  std::unique_ptr<comm::World> world_;
   Status attached_ = Ok{};
 };
 

@@ -24,11 +24,6 @@ using Words = std::vector<std::string>;
 
 const char *const kRun = "cli/nabla-run", *const kFaulty = "tests/ranks/nabla-run-faults";
 
-void compile(const std::string& mesh, const std::string& target, const std::string& name) {
-  ASSERT_EQ(std::system(("cli/nablac compile " + path("m.nir") + " --no-library --mesh " + mesh + " --target " + target + " -o " +
-                         path(name) + ".nbundle > /dev/null").c_str()), 0);
-}
-
 /// A port of this machine that nobody has just now.
 int free_port() {
   int fd = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -45,10 +40,10 @@ class Nccl : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     write_digits();
-    compile("dp=2", "sm_90a", "two");
-    compile("dp=2,tp=2", "sm_90a", "four");
-    compile("dp=2", "cpu", "cpu2");
-    compile("dp=2,tp=2", "cpu", "cpu4");
+    compile_digits("dp=2", "two", "sm_90a");
+    compile_digits("dp=2,tp=2", "four", "sm_90a");
+    compile_digits("dp=2", "cpu2", "cpu");
+    compile_digits("dp=2,tp=2", "cpu4", "cpu");
     std::string driver = std::filesystem::absolute("tests/cuda/fake_driver/libfake_cuda.so");
     for (const char* name : {"two", "four"}) {
       auto bundle = format::FileBytes::map(path(std::string(name) + ".nbundle"));

@@ -12,9 +12,9 @@ std::string path(const std::string& name) { return testing::TempDir() + name; }
 
 void write_digits() { ASSERT_EQ(std::system(("examples/digits/mlp_ranks " + path("m.nir") + " > /dev/null").c_str()), 0); }
 
-void compile_digits(const std::string& mesh, const std::string& name) {
-  ASSERT_EQ(std::system(("cli/nablac compile " + path("m.nir") + " --no-library --mesh " + mesh + " -o " + path(name) +
-                         ".nbundle > /dev/null").c_str()), 0);
+void compile_digits(const std::string& mesh, const std::string& name, const std::string& target) {
+  ASSERT_EQ(std::system(("cli/nablac compile " + path("m.nir") + " --no-library --mesh " + mesh + " --target " + target + " -o " +
+                         path(name) + ".nbundle > /dev/null").c_str()), 0);
 }
 
 std::vector<std::string> train_digits(const std::string& name, int64_t steps, const std::vector<std::string>& more) {
