@@ -106,6 +106,21 @@ std::optional<std::vector<Axes>> axes_of_factors(const Mesh& mesh, const Axes& a
   return left.empty() ? std::optional(out) : std::nullopt;
 }
 
+void drop_strided(const Mesh& mesh, const Factors& factors, std::vector<Axes>& of_factor) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto* tensors : {&factors.operands, &factors.results})
+      for (const Factors::Tensor& dims : *tensors)
+        for (const std::vector<int>& dim : dims) {
+          bool whole = true;
+          for (int f : dim) {
+            if (!whole && !of_factor[f].empty()) of_factor[f].clear(), changed = true;
+            whole &= ir::Dim(shards(mesh, of_factor[f])) == factors.factors[f].size;
+          }
+        }
+  }
+}
+
 Axes axes_of_dim(const Mesh& mesh, const std::vector<int>& dim, const Factors& factors,
                  const std::vector<Axes>& of_factor) {
   Axes out;

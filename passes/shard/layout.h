@@ -46,6 +46,8 @@ std::optional<std::vector<ir::Axes>> axes_of_factors(const ir::Mesh& mesh, const
 /// whole.
 ir::Axes axes_of_dim(const ir::Mesh& mesh, const std::vector<int>& dim, const ir::Factors& factors,
                      const std::vector<ir::Axes>& of_factor);
+/// Takes the axes of a minor factor away wherever the major ones of a dimension are not split whole: parts would be no blocks.
+void drop_strided(const ir::Mesh& mesh, const ir::Factors& factors, std::vector<ir::Axes>& of_factor);
 /// Whether partition can split the factor: what each part computes is joined, or combined.
 bool can_split(const ir::Factors::Factor& factor);
 /// Is the factor one of a dimension's?

@@ -442,6 +442,13 @@ Status check_separable(const Function& f, const ir::MeshAxis& axis) {
 
 }  // namespace
 
+Result<Exchange> exchange_option(const PassContext& context) {
+  auto option = context.options.find("grad-sync");
+  if (option == context.options.end() || option->second == "last") return Exchange::kLast;
+  if (option->second == "each") return Exchange::kEach;
+  return error(Code::kBadOption, "partition: grad-sync is last or each, not `{}`", option->second);
+}
+
 Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Module& local, const ir::OpTable& ops) {
   const ir::MeshAxis& axis = *sharded.mesh()->temporal();
   std::set<std::string> run;

@@ -11,6 +11,9 @@ enum class Exchange : uint8_t {
   kEach,  ///< in each: what is kept is a rank's share; parameters are gathered for each as well
 };
 
+/// What the option `grad-sync` says; E0901 for another word.
+Result<Exchange> exchange_option(const PassContext& context);
+
 /// What one microbatch computes, made a loop over all of them. `local` is the module after partition, for which the
 /// temporal axis of `sharded`'s mesh was one like others. Parameters and results of entries, and of functions that nobody
 /// runs, become those of all microbatches. What depends on the axis runs in one scan. Sums over the axis are its carries,

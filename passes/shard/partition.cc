@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "ir/linearity.h"
 #include "passes/rewrite.h"
 #include "passes/shard/granulate_sums.h"
 #include "passes/shard/layout.h"
@@ -18,6 +17,7 @@
 #include "passes/shard/parts.h"
 #include "passes/shard/reshard.h"
 #include "passes/shard/rules/rules.h"
+#include "passes/shard/sum_points.h"
 
 namespace nabla::passes {
 namespace {
@@ -26,7 +26,6 @@ using ir::Axes;
 using ir::Factors;
 using ir::Function;
 using ir::FunctionPtr;
-using ir::Linearity;
 using ir::Mesh;
 using ir::Node;
 using ir::Val;
@@ -38,6 +37,12 @@ using SumsOfBodies = std::map<std::string, LoopSums>;
 
 bool is_deterministic(const PassContext& context) {
   return context.options.count("deterministic") > 0 && context.options.at("deterministic") == "true";
+}
+
+// Whether ranks combine sums of narrower floats in f32.
+bool sums_in_f32(const PassContext& context) {
+  auto option = context.options.find("reduce-dtype");
+  return option != context.options.end() && option->second == "f32";
 }
 
 /// One function's local form. Parameters and results have the layouts of the sharded function's values, but for what is
@@ -83,7 +88,7 @@ class FunctionPartition {
         stays = carry->second;
       if (auto slice = pending_.stacked.find(r); slice != pending_.stacked.end()) stays = slice->second;
       Part part = {parts_[id].value, {parts_[id].layout.dims, without(natural_[r], stays)}};
-      results.push_back(stays.empty() ? laid_out(id, declared(id)) : reshard(mesh_, rank_, part, declared(id)));
+      results.push_back(stays.empty() ? laid_out(id, declared(id)) : reshard(mesh_, rank_, part, beside(declared(id), stays)));
     }
     Function out = b_.finish(results);
     out.location = f_.location;
@@ -93,19 +98,33 @@ class FunctionPartition {
  private:
   Layout declared(ValueId id) const { return layout_of(f_.values[id].sharding, f_.type(id).rank()); }
   Val laid_out(ValueId id, const Layout& to) {
-    Part& part = parts_[id];
     // What is the same everywhere is made, and not sent.
-    if (auto same = uniform_.find(id); same != uniform_.end() && part.layout.dims != to.dims)
+    if (auto same = uniform_.find(id); same != uniform_.end() && parts_[id].layout.dims != to.dims)
       return same->second(local_type(mesh_, f_.type(id), to));
-    std::vector<ReshardStep> steps = reshard_steps(mesh_, f_.type(id), part.layout, to);
-    // A sum is combined once for all who need it so.
-    for (const ReshardStep& step : steps) {
+    Part& part = parts_[id];
+    const Part from = nearest(id, to);
+    if (from.layout.pending.empty()) return reshard(mesh_, rank_, from, to);
+    // A sum is combined once for all who need it so, or to whom its parts are near.
+    DType dtype = part.value.dtype(), wide = in_f32_ && is_float(dtype) && bytes_of(dtype) < 4 ? DType::kF32 : dtype;
+    for (const ReshardStep& step : reshard_steps(mesh_, f_.type(id), from.layout, to)) {
       Axes rest = without(part.layout.pending, step.axes);
       if (step.kind != ReshardStep::kAllReduce || rest.size() + step.axes.size() != part.layout.pending.size()) break;
-      part.value = all_reduce(mesh_, part.value, step.axes, Combiner::kSum);
+      part.value = ir::convert(all_reduce(mesh_, ir::convert(part.value, wide), step.axes, Combiner::kSum), dtype);
       part.layout.pending = std::move(rest);
     }
-    return reshard(mesh_, rank_, part, to);
+    if (part.layout.pending.empty()) return reshard(mesh_, rank_, part, to);
+    Val made = ir::convert(reshard(mesh_, rank_, {ir::convert(part.value, wide), part.layout}, to), dtype);
+    combined_[id].push_back({made, to});
+    return made;
+  }
+  // Of the value as it is and of what it was combined to, that from which the fewest bytes are sent.
+  const Part& nearest(ValueId id, const Layout& to) const {
+    const Part* best = &parts_[id];
+    auto sent = [&](const Part& part) { return reshard_bytes(mesh_, f_.type(id), part.layout, to); };
+    if (auto combined = combined_.find(id); combined != combined_.end())
+      for (const Part& part : combined->second)
+        if (sent(part) < sent(*best)) best = &part;
+    return *best;
   }
   Val whole(ValueId id) { return laid_out(id, layout_of(nullptr, f_.type(id).rank())); }
   void set(ValueId id, Val v, Layout layout) {
@@ -311,10 +330,11 @@ class FunctionPartition {
     double out = 0;
     Axes pending;
     for (size_t i = 0; i < n.operands.size(); ++i) {
-      Layout from = parts_[n.operands[i]].layout;
-      if (kept.count(i)) pending = std::exchange(from.pending, {});
       if (uniform_.count(n.operands[i])) continue;
-      out += reshard_bytes(mesh_, f_.type(n.operands[i]), from, layout(factors.operands[i], factors, axes));
+      Layout to = layout(factors.operands[i], factors, axes);
+      Layout from = kept.count(i) ? parts_[n.operands[i]].layout : nearest(n.operands[i], to).layout;
+      if (kept.count(i)) pending = std::exchange(from.pending, {});
+      out += reshard_bytes(mesh_, f_.type(n.operands[i]), from, to);
     }
     for (size_t r = 0; r < n.results.size(); ++r) {
       Layout made = layout(factors.results[r], factors, axes);
@@ -356,7 +376,7 @@ class FunctionPartition {
     for (bool sums : {true, false})
       for (size_t i : order) take(factors.operands[i], parts_[n.operands[i]].layout, sums);
     if (!results_first) take_results();
-    drop_strided(factors, out);
+    drop_strided(mesh_, factors, out);
     return out;
   }
   // Microbatches are whole: no dimension goes along a part of their axis.
@@ -369,21 +389,6 @@ class FunctionPartition {
     return (factor.combiner == Combiner::kSum || factor.combiner == Combiner::kProd) && is_deterministic(context_) &&
            is_float(f_.type(n.results[0]).dtype);
   }
-  // A minor factor of a dimension is split only where the major ones are split whole: else parts were no blocks.
-  void drop_strided(const Factors& factors, std::vector<Axes>& axes) const {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (const auto* tensors : {&factors.operands, &factors.results})
-        for (const Factors::Tensor& dims : *tensors)
-          for (const std::vector<int>& dim : dims) {
-            bool whole = true;
-            for (int f : dim) {
-              if (!whole && !axes[f].empty()) axes[f].clear(), changed = true;
-              whole &= ir::Dim(shards(mesh_, axes[f])) == factors.factors[f].size;
-            }
-          }
-    }
-  }
   int64_t bytes(ValueId id) const { return f_.type(id).bytes().bounds().max; }
 
   // The operands that may go in pending: where the op is linear in them, over axes that split nothing.
@@ -395,16 +400,8 @@ class FunctionPartition {
     const Axes& pending = parts_[n.operands[*with.begin()]].layout.pending;
     bool same = std::all_of(with.begin(), with.end(),
                             [&](size_t i) { return parts_[n.operands[i]].layout.pending == pending; });
-    bool floats = is_float(f_.type(n.operands[*with.begin()]).dtype);
-    for (const Linearity::Claim& c : n.op->linearity.claims) {
-      std::vector<int> named = ir::operands_of(*n.op, c, n.operands.size());
-      std::set<size_t> of(named.begin(), named.end());
-      if (c.combiner != Combiner::kSum || !same || (c.floats_only && !floats)) continue;
-      bool each = c.kind == Linearity::Kind::kEach && with.size() == 1 && of.count(*with.begin());
-      bool jointly = c.kind == Linearity::Kind::kJointly && with == of;
-      if (each || jointly) return with;
-    }
-    return {};
+    bool here = std::any_of(with.begin(), with.end(), [&](size_t i) { return sum_points_[n.operands[i]]; });
+    return same && !here && passes_sums(f_, n, with) ? with : std::set<size_t>();
   }
   // Would a factor be split, or an operand be laid out, along what is pending?
   bool ranks_differ(const Node& n, const std::vector<Axes>& axes, const Axes& pending) const {
@@ -440,7 +437,7 @@ class FunctionPartition {
         if (auto sum = pending.carries.find(static_cast<size_t>(c.consts) + r); sum != pending.carries.end())
           layout.pending = sum->second;
       } else if (auto sum = pending.stacked.find(r); sum != pending.stacked.end()) {
-        layout.pending = sum->second;
+        layout = beside(std::move(layout), sum->second), layout.pending = sum->second;
       }
       begin_sum(n.results[r], layout.pending);
       set(n.results[r], (*results)[r], std::move(layout));
@@ -448,6 +445,11 @@ class FunctionPartition {
     return Ok{};
   }
 
+  // What is cut only along axes over which no sum is pending.
+  static Layout beside(Layout layout, const Axes& pending) {
+    for (Axes& dim : layout.dims) dim = without(std::move(dim), pending);
+    return layout;
+  }
   void begin_sum(ValueId id, const Axes& axes) {
     if (axes.empty()) return;
     summed_[id] = true;
@@ -473,6 +475,9 @@ class FunctionPartition {
   std::optional<Diagnostic> refusal_;
   ir::FunctionBuilder b_;
   std::vector<Part> parts_;    // by value
+  std::map<ValueId, std::vector<Part>> combined_;  // pending values with their sums made
+  std::vector<char> sum_points_ = sum_points(f_);
+  bool in_f32_ = sums_in_f32(context_);
   std::map<ValueId, std::function<Val(const ir::Type&)>> uniform_;  // what has one value for all elements, of any part's type
   std::vector<char> summed_;   // by value: is a sum that was begun here pending in it?
   std::set<std::string> begun_;
@@ -483,10 +488,11 @@ class FunctionPartition {
 
 // What a body may leave to the end of its loop: carries whose next value is a sum when they are one, and to which the body
 // adds what it sums itself (gradients of microbatches); slices that are sums (gradients of the layers that a loop runs), but
-// for what scatters them onto shards. `with` makes the body with some of them.
+// for what scatters them onto shards: that too, where ranks exchange sums after the last microbatch. `with` makes the body with
+// some of them.
 template <class With>
 Result<LoopSums> loop_sums(const Function& f, const ir::ControlFlow& loop, const Mesh& mesh, const FunctionPartition& plain,
-                           const With& with) {
+                           Exchange exchange, const With& with) {
   auto consts = static_cast<size_t>(loop.consts);
   LoopSums out;
   for (const std::string& text : plain.begun()) {
@@ -508,7 +514,9 @@ Result<LoopSums> loop_sums(const Function& f, const ir::ControlFlow& loop, const
     for (size_t r = static_cast<size_t>(loop.carries); r < f.results.size(); ++r) {
       const ir::Value& v = f.values[f.results[r]];
       Axes stays = body.pending_result(r);
-      for (const Axes& dim : layout_of(v.sharding, v.type.rank()).dims) stays = without(stays, dim);
+      bool after = is_temporal(mesh, stays) && exchange == Exchange::kLast;
+      for (const Axes& dim : layout_of(v.sharding, v.type.rank()).dims)
+        if (!after) stays = without(stays, dim);
       if (!stays.empty()) out.stacked[r] = std::move(stays);
     }
   };
@@ -519,16 +527,10 @@ Result<LoopSums> loop_sums(const Function& f, const ir::ControlFlow& loop, const
   return out;
 }
 
-Result<Exchange> exchange_option(const PassContext& context) {
-  auto option = context.options.find("grad-sync");
-  if (option == context.options.end() || option->second == "last") return Exchange::kLast;
-  if (option->second == "each") return Exchange::kEach;
-  return error(Code::kBadOption, "partition: grad-sync is last or each, not `{}`", option->second);
-}
-
 // The functions of a sharded module, made local in `out`.
 Result<PendingSums> make_local(const ir::Module& sharded, const RankSymbols& rank, ir::Module& out, PassContext& context) {
   const Mesh& mesh = *sharded.mesh();
+  const Exchange exchange = NABLA_TRY(exchange_option(context));
   int64_t most = NABLA_TRY(bytes_option(context, "max-gather-bytes")).value_or(INT64_MAX);
   for (ir::StateLeaf& leaf : out.state) {
     const ir::StateLeaf& whole = sharded.state[static_cast<size_t>(&leaf - out.state.data())];
@@ -551,7 +553,7 @@ Result<PendingSums> make_local(const ir::Module& sharded, const RankSymbols& ran
         out.functions = functions;
         return FunctionPartition(*f, out, mesh, rank, context, most, pending, left, static_cast<size_t>(loop->second.consts));
       };
-      LoopSums left = NABLA_TRY(loop_sums(*f, loop->second, mesh, plain, with));
+      LoopSums left = NABLA_TRY(loop_sums(*f, loop->second, mesh, plain, exchange, with));
       FunctionPartition last = with(left);
       made = NABLA_TRY(last.run());
       sums[f->name] = last.made_pending();
@@ -585,12 +587,11 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   const ir::Module sharded = with_local_symbols(module);
   ir::Module out = without_layouts(sharded);
   const Mesh& mesh = *sharded.mesh();
-  Exchange exchange = NABLA_TRY(exchange_option(context));
   RankSymbols rank(mesh);
   out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
   (void)NABLA_TRY(make_local(sharded, rank, out, context));
   if (is_deterministic(context)) (void)NABLA_TRY(check_deterministic(out, context));
-  if (mesh.temporal()) (void)NABLA_TRY(add_microbatch_loops(sharded, exchange, out, context.ops));
+  if (mesh.temporal()) (void)NABLA_TRY(add_microbatch_loops(sharded, NABLA_TRY(exchange_option(context)), out, context.ops));
   return out;
 }
 

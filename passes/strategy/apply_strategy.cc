@@ -83,7 +83,7 @@ class StrategyPass {
       if (!own && roles[i].parameter >= 0) own = said[static_cast<size_t>(roles[i].parameter)].sharding;
       bool shared = s_.level >= (roles[i].kind == Kind::kParameter ? 3 : 1);
       size_t before = whole_.size();
-      leaf.sharding = std::make_shared<const Sharding>(after_batch(shared ? zeroed(leaf, own) : apart(leaf, own)));
+      leaf.sharding = std::make_shared<const Sharding>(after_batch(shared ? zeroed(leaf, own, s_.level == 3 && roles[i].stacked) : apart(leaf, own)));
       if (shared && leaf.type.rank() > 0 && whole_.size() == before) ++(roles[i].kind == Kind::kParameter ? parameters_ : slots_);
     }
     for (size_t e = 0; e < found.trains.size(); ++e) lay_out_inputs(out_.entries[e], found.trains[e]);
@@ -141,17 +141,20 @@ class StrategyPass {
     }
     return out;
   }
-  Sharding zeroed(const ir::StateLeaf& leaf, const ir::ShardingRef& own) {
+  // Layers that a loop runs, and that are gathered, are cut in themselves where that is possible: a trip gathers its own layer.
+  Sharding zeroed(const ir::StateLeaf& leaf, const ir::ShardingRef& own, bool stacked) {
     Sharding plain = open_like(leaf.type, own);
     if (uses(plain, s_.zero)) return plain;  // the program says how
     if (shards(mesh_, s_.zero) == 1) return apart(leaf, own);
+    auto along = [&](size_t d) {
+      Sharding out = plain;
+      out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
+      return out;
+    };
     for (bool taken : {false, true})
-      for (size_t d = 0; d < plain.dims.size(); ++d) {
-        if (plain.dims[d].axes.empty() == taken) continue;
-        Sharding out = plain;
-        out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
-        if (fits(out, leaf.type)) return out;
-      }
+      for (size_t d = stacked; d < plain.dims.size(); ++d)
+        if (plain.dims[d].axes.empty() != taken && fits(along(d), leaf.type)) return along(d);
+    if (stacked && fits(along(0), leaf.type)) return layers_.push_back(leaf.name), along(0);
     if (leaf.type.rank() > 0) whole_.push_back(fmt::format("{}: {}", leaf.name, leaf.type.str()));
     return apart(leaf, own);
   }
@@ -159,6 +162,9 @@ class StrategyPass {
     std::string what = s_.level == 3 ? fmt::format("{} parameter{} and ", parameters_, parameters_ == 1 ? "" : "s") : "";
     context_.remarks.push_back(fmt::format("zero={}: along {}, {} ranks, lie {}{} lea{} of the optimizer's state", s_.level,
                                            ir::str(s_.zero), shards(mesh_, s_.zero), what, slots_, slots_ == 1 ? "f" : "ves"));
+    for (const std::string& leaf : layers_)
+      context_.remarks.push_back(fmt::format("zero={}: {} is cut into layers, as {} ranks divide none of a layer's dimensions: all "
+                                             "layers are gathered before the loop that runs them", s_.level, leaf, shards(mesh_, s_.zero)));
     for (const std::string& leaf : whole_)
       context_.remarks.push_back(fmt::format("zero={}: {} stays whole, as {} ranks divide none of its dimensions", s_.level, leaf,
                                              shards(mesh_, s_.zero)));
@@ -195,6 +201,7 @@ class StrategyPass {
   const Strategy& s_;
   PassContext& context_;
   std::vector<std::string> whole_;  // leaves that no dimension of which can be cut
+  std::vector<std::string> layers_;  // leaves of which a rank has whole layers
   int64_t parameters_ = 0, slots_ = 0;  // that are
 };
 

@@ -24,15 +24,21 @@ class RoleFinder {
   explicit RoleFinder(const ir::Module& m) : m_(m) {}
 
   Result<StateRoles> run() {
-    for (const ir::FunctionPtr& f : NABLA_TRY(bottom_up(m_))) found_[f->name] = gradients_in(*f);
+    for (const ir::FunctionPtr& f : NABLA_TRY(bottom_up(m_))) {
+      found_[f->name] = gradients_in(*f);
+      stacked_[f->name] = stacked_in(*f);
+    }
     std::vector<LeafRole> out(m_.state.size());
     std::vector<bool> trains;
     for (const ir::Entry& e : m_.entries) {
       const Function& f = *m_.find(e.function);
       const Gradients& g = found_[f.name];
       trains.push_back(g.any);
-      for (size_t i = 0; i < e.reads.size(); ++i)
-        if (g.of[f.params[i]]) out[static_cast<size_t>(e.reads[i])].kind = LeafRole::Kind::kParameter;
+      for (size_t i = 0; i < e.reads.size(); ++i) {
+        LeafRole& role = out[static_cast<size_t>(e.reads[i])];
+        if (g.of[f.params[i]]) role.kind = LeafRole::Kind::kParameter;
+        if (stacked_[f.name][i]) role.stacked = true;
+      }
     }
     for (const ir::Entry& e : m_.entries) {
       const Function& f = *m_.find(e.function);
@@ -41,8 +47,10 @@ class RoleFinder {
         if (role.kind == LeafRole::Kind::kOther && found_[f.name].made[f.results[i]]) role.kind = LeafRole::Kind::kOptimizer;
       }
     }
-    for (size_t s = 0; s < out.size(); ++s)
+    for (size_t s = 0; s < out.size(); ++s) {
       if (out[s].kind == LeafRole::Kind::kOptimizer) out[s].parameter = parameter_of(s, out);
+      if (out[s].parameter >= 0) out[s].stacked = out[static_cast<size_t>(out[s].parameter)].stacked;
+    }
     return StateRoles{std::move(out), std::move(trains)};
   }
 
@@ -99,6 +107,33 @@ class RoleFinder {
       if (known->second.made[f.results[i]]) out.made[n.results[i]] = true;
   }
 
+  // By parameter: does a loop that the function or a callee runs cut it into slices, as it is or in another dtype?
+  std::vector<bool> stacked_in(const Function& f) const {
+    std::vector<bool> out(f.values.size(), false), params;
+    for (auto n = f.nodes.rbegin(); n != f.nodes.rend(); ++n) {
+      if (n->op->lower == ir::Lowering::kControl) {
+        ir::ControlFlow c = ir::control_of(f, *n);
+        bool branch = c.kind == ir::ControlFlow::Kind::kBranch;
+        size_t whole = n->operands.size();
+        if (!branch) whole = std::min(whole, static_cast<size_t>(c.consts + c.carries));
+        for (size_t i = whole; i < n->operands.size(); ++i) out[n->operands[i]] = true;
+        for (const std::string& name : c.functions) sliced_within(name, {n->operands.begin() + branch, n->operands.begin() + whole}, out);
+      } else {
+        for (const std::string& name : ir::functions_of(n->attrs)) sliced_within(name, n->operands, out);
+      }
+      bool same = n->op->name == "convert" || n->op->name == "shard";
+      if (same && out[n->results[0]]) out[n->operands[0]] = true;
+    }
+    for (ValueId id : f.params) params.push_back(out[id]);
+    return params;
+  }
+  // Of a function whose first parameters are these values.
+  void sliced_within(const std::string& name, const std::vector<ValueId>& operands, std::vector<bool>& out) const {
+    auto known = stacked_.find(name);
+    for (size_t i = 0; known != stacked_.end() && i < std::min(operands.size(), known->second.size()); ++i)
+      if (known->second[i]) out[operands[i]] = true;
+  }
+
   // The longest name that ends the leaf's.
   int parameter_of(size_t leaf, const std::vector<LeafRole>& roles) const {
     int out = -1;
@@ -111,7 +146,8 @@ class RoleFinder {
   }
 
   const ir::Module& m_;
-  std::map<std::string, Gradients> found_;  // by function
+  std::map<std::string, Gradients> found_;           // by function
+  std::map<std::string, std::vector<bool>> stacked_;  // by function and parameter
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ struct LeafRole {
   Kind kind = Kind::kOther;
   /// Of an optimizer's leaf: the parameter whose name ends its own ("adamw.m.fc1.w"), with the same shape; else -1.
   int parameter = -1;
+  /// A loop runs over its first dimension: its slices are the layers' own.
+  bool stacked = false;
 };
 
 struct StateRoles {

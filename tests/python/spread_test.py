@@ -57,6 +57,23 @@ def test_ranks_train_as_one_does(tmp_path, options):
     assert nb.allclose(nb.asarray(weights), nb.asarray(of_one), rtol=1e-4, atol=1e-6).item()
 
 
+def test_narrow_sums_may_be_exchanged_in_f32(tmp_path):
+    def step(state, x):
+        value, grad = nb.value_and_grad(lambda w: nb.sum((x @ w) ** 2))(state["w"])
+        return {"w": state["w"] - nb.asarray(0.001, "bfloat16") * grad}, {"loss": value}
+
+    half = nb.export({"step": step}, state={"w": nb.spec((32, 16), "bfloat16")},
+                     args={"step": {"x": nb.spec((64, 32), "bfloat16")}})
+
+    def exchanged(**options):
+        text = nb.compile_bundle(half, tmp_path / "h.nbundle", mesh={"dp": 2}, data_axes="dp", load=False, **options)
+        rows = json.loads(text)["entries"][0]["collectives"]
+        return {row["dtype"] for row in rows}, sum(row["payload_bytes"] * row["times"] for row in rows)
+
+    (plain, bytes_of_bf16), (wide, bytes_of_f32) = exchanged(), exchanged(reduce_dtype=nb.float32)
+    assert (plain, wide) == ({"bf16"}, {"f32"}) and bytes_of_f32 == 2 * bytes_of_bf16
+
+
 def recurrent(clip):
     def loss(p, x, y):
         def cell(hidden, now):
@@ -202,7 +219,7 @@ def test_wrong_use_is_named(tmp_path):
 
     refused(nb.Error, "E0901.*zero=3 needs data_axes", zero=3)
     refused(nb.Error, "E0901.*zero_axes=dp is given, and zero is 0", zero_axes="dp")
-    for option in (dict(reshard_after_forward=False), dict(max_comm_bytes="1MiB"), dict(prefetch=2),
+    for option in (dict(reshard_after_forward=False), dict(max_comm_bytes="1MiB"), dict(prefetch=2), dict(reduce_dtype="float32"),
                    dict(grad_sync="each", microbatches=2)):
         refused(nb.Error, f"E0901.*{next(iter(option))}: the module has no mesh, so that one rank runs it", **option)
     refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
@@ -229,6 +246,9 @@ def test_wrong_use_is_named(tmp_path):
     for layout in (None, (1, 2), 3):
         refused(TypeError, "is a word per dimension", mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": layout})
     refused(ValueError, "grad_sync is", grad_sync="never", microbatches=2)
+    refused(ValueError, "reduce_dtype is float32, or None for sums as they are, got 'bfloat16'", reduce_dtype="bfloat16")
+    refused(nb.Error, "E0901.*of deterministic programs ranks exchange granules", mesh={"dp": 2}, data_axes="dp",
+            reduce_dtype="float32", deterministic=True)
     with pytest.raises(TypeError, match="takes what nabla.export returned"):
         nb.plan(None, 2)
     with pytest.raises(TypeError, match="plan: max_bytes is a number of bytes, or 0 for no limit, got '1KiB'"):

@@ -20,9 +20,17 @@ std::string clipped() {
   return out;
 }
 
+std::string with_squares() {
+  std::string out = fmt::format("  %tenth = constant() {{value=f32[] {{0.1}}}}\n"
+                                "  %tenths = broadcast_in_dim(%tenth) {{dims=[], shape=[{0}, {0}]}}\n", kWidth);
+  for (int i = 0; i < kLayers; ++i)
+    out += fmt::format("  %t{0} = mul(%g{0}, %tenths)\n  %q{0} = mul(%g{0}, %g{0})\n  %c{0} = add(%t{0}, %q{0})\n", i);
+  return out;
+}
+
 }  // namespace
 
-ir::Module chain(const std::string& mesh, bool clips) {
+ir::Module chain(const std::string& mesh, Update update) {
   std::string state, names, params, wrt, body = "  %h0 = add(%x, %x)\n", args, grads, news, results, slots;
   for (int i = 0; i < kLayers; ++i) {
     std::string type = fmt::format("f32[{0},{0}]", kWidth);
@@ -32,7 +40,7 @@ ir::Module chain(const std::string& mesh, bool clips) {
     wrt += fmt::format("{}{}", i ? ", " : "", i), args += fmt::format("%w{}, ", i), grads += fmt::format(", %g{}", i);
     body += fmt::format("  %p{0} = dot_general(%h{0}, %w{0}) {{lhs_contract=[1], rhs_contract=[0]}}\n", i);
     body += fmt::format("  %h{1} = tanh(%p{0})\n", i, i + 1);
-    news += fmt::format("  %n{0} = add(%m{0}, %{1}{0})\n  %v{0} = sub(%w{0}, %n{0})\n", i, clips ? "c" : "g");
+    news += fmt::format("  %n{0} = add(%m{0}, %{1}{0})\n  %v{0} = sub(%w{0}, %n{0})\n", i, update == Update::kPlain ? "g" : "c");
     results += fmt::format("%v{0}, %n{0}, ", i);
   }
   std::string entry = fmt::format("entry step calls @step {{\n  reads {0}\n  writes {0}\n  inputs x\n  outputs loss\n}}\n", names);
@@ -41,7 +49,8 @@ ir::Module chain(const std::string& mesh, bool clips) {
   loss += "  %l = reduce_sum(%q) {axes=[0, 1]}\n  return %l\n}\n";
   std::string step = fmt::format("func @step({}%x: f32[{},{}]) {{\n", slots, kBatch, kWidth);
   step += fmt::format("  %loss{} = value_and_grad({}%x) {{callee=@loss, wrt=[{}]}}\n", grads, args, wrt);
-  step += fmt::format("{}{}  return {}%loss\n}}\n", clips ? clipped() : "", news, results);
+  std::string before = update == Update::kClipped ? clipped() : update == Update::kSquares ? with_squares() : "";
+  step += fmt::format("{}{}  return {}%loss\n}}\n", before, news, results);
   std::string text = fmt::format("nabla 1 traced\nmesh pod = {{{}}}\n{}{}{}{}", mesh, state, entry, loss, step);
   Result<ir::Module> m = ir::parse_module(text, "chain.nbl", ops::all_ops());
   NABLA_CHECK(m.ok(), "{}", to_string(m.errors()));

@@ -18,7 +18,8 @@ struct Strategy {
   const char* mesh;
   std::map<std::string, std::string> options;  ///< of apply-strategy
   int64_t microbatches = 0;
-  bool scan = false, clips = false;
+  bool scan = false;
+  Update update = Update::kPlain;
 };
 
 // By op and size of the group: calls and bytes.
@@ -31,7 +32,7 @@ TEST_P(Counted, TheReportIsWhatRuns) {
   driver::CompileOptions options;
   options.microbatches = s.microbatches;
   options.pass_options["apply-strategy"] = s.options;
-  driver::CompiledBundle made = driver::compile(s.scan ? stacked(s.mesh) : chain(s.mesh, s.clips), options).value();
+  driver::CompiledBundle made = driver::compile(s.scan ? stacked(s.mesh) : chain(s.mesh, s.update), options).value();
   auto report = nlohmann::json::parse(made.report);
   Counts stated;
   for (const auto& entry : report["entries"])
@@ -69,7 +70,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Strategy{"Dp", "dp=4", {{"data-axes", "dp"}}},
                     Strategy{"Zero1", "dp=4", {{"data-axes", "dp"}, {"zero", "1"}}},
                     Strategy{"Zero3", "dp=4", {{"data-axes", "dp"}, {"zero", "3"}}},
-                    Strategy{"Zero3Clipped", "dp=2", {{"data-axes", "dp"}, {"zero", "3"}}, 0, false, true},
+                    Strategy{"Zero3Clipped", "dp=2", {{"data-axes", "dp"}, {"zero", "3"}}, 0, false, Update::kClipped},
+                    Strategy{"Squares", "dp=4", {{"data-axes", "dp"}}, 0, false, Update::kSquares},
                     Strategy{"Zero2Micro", "dp=2", {{"data-axes", "dp"}, {"zero", "2"}}, 4},
                     Strategy{"Hybrid", "rep=2, dp=2", {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}}},
                     Strategy{"DpTp", "dp=2, tp=2", {{"data-axes", "dp"}, {"layouts", "w[02]=,tp;w[13]=tp,"}}},

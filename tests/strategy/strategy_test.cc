@@ -300,11 +300,12 @@ struct Exchanged {
   std::map<std::string, int64_t> payload;  // bytes of whole buffers, by op and axes
   int64_t state = 0;                       // bytes of a rank
 };
-Exchanged exchanged(const ir::Module& m, Options options, const std::string& grad_sync = "") {
+// `sync`: options of partition.
+Exchanged exchanged(const ir::Module& m, Options options, const Options& sync) {
   driver::CompileOptions lowering{.target = "cpu", .library = false};
   lowering.pass_options["apply-strategy"] = std::move(options);
   lowering.pass_options["bucket-collectives"]["bucket-bytes"] = "0";
-  if (!grad_sync.empty()) lowering.pass_options["partition"]["grad-sync"] = grad_sync;
+  for (const auto& [name, value] : sync) lowering.pass_options["partition"][name] = value;
   auto made = driver::lower_module(m, lowering);
   EXPECT_TRUE(made.ok()) << to_string(made.errors());
   Exchanged out;
@@ -315,6 +316,9 @@ Exchanged exchanged(const ir::Module& m, Options options, const std::string& gra
   });
   for (const ir::StateLeaf& leaf : made->flat.state) out.state += leaf.type.bytes().value();
   return out;
+}
+Exchanged exchanged(const ir::Module& m, Options options, const std::string& grad_sync = "") {
+  return exchanged(m, std::move(options), grad_sync.empty() ? Options{} : Options{{"grad-sync", grad_sync}});
 }
 using Payload = std::map<std::string, int64_t>;
 
@@ -364,6 +368,35 @@ TEST(StrategyBytes, MicrobatchesExchangeLastOrEach) {
             (Payload{{"all_gather{dp}", m * (2 * p - 2 * layer)}, {"reduce_scatter{dp}", m * p}, {"all_reduce{dp}", loss}}));
 }
 
+// An optimizer of one's own reads a gradient more than once: linear ops of it and others. It is exchanged once all the same, and
+// `each` acts as for any other.
+TEST(StrategyBytes, GradientsThatAreReadTwiceAreExchangedOnce) {
+  const int64_t p = kElements * kF32, loss = kF32, m = 4;
+  for (Update update : {Update::kClipped, Update::kSquares}) {
+    const int64_t norm = update == Update::kClipped ? kF32 : 0;  // shards add their squares up
+    EXPECT_EQ(exchanged(chain("dp=4", update), {{"data-axes", "dp"}}).payload, (Payload{{"all_reduce{dp}", p + loss}}));
+    EXPECT_EQ(exchanged(chain("dp=4", update), {{"data-axes", "dp"}, {"zero", "2"}}).payload,
+              (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss + norm}}));
+    EXPECT_EQ(exchanged(chain("dp=2, mb=4 temporal", update), {{"data-axes", "dp,mb"}, {"zero", "2"}}, "each").payload,
+              (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", m * p}, {"all_reduce{dp}", loss + norm}}));
+  }
+}
+
+// Sums of bfloat16 are exchanged as they are, or as f32: on shards, of microbatches, and what is read twice.
+TEST(StrategyBytes, NarrowSumsMayBeCombinedInF32) {
+  std::string text = ir::print(chain("dp=2, mb=2 temporal", Update::kSquares));
+  for (size_t at; (at = text.find("f32[")) != std::string::npos;) text.replace(at, 3, "bf16");
+  ir::Module m = parsed(text);
+  const int64_t p = kElements * 2, loss = 2;
+  auto payload = [&](const char* level, const char* dtype) {
+    return exchanged(m, {{"data-axes", "dp,mb"}, {"zero", level}}, {{"reduce-dtype", dtype}, {"grad-sync", "last"}}).payload;
+  };
+  EXPECT_EQ(payload("0", ""), (Payload{{"all_reduce{dp}", p + loss}}));
+  EXPECT_EQ(payload("0", "f32"), (Payload{{"all_reduce{dp}", 2 * (p + loss)}}));
+  EXPECT_EQ(payload("1", ""), (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
+  EXPECT_EQ(payload("1", "f32"), (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", 2 * p}, {"all_reduce{dp}", 2 * loss}}));
+}
+
 // Gradients of layers that a loop runs are summed after it, all at once, and microbatches add them up.
 TEST(StrategyBytes, LayersOfALoopAreExchangedAfterIt) {
   const int64_t p = kElements * kF32, loss = kF32;
@@ -371,6 +404,22 @@ TEST(StrategyBytes, LayersOfALoopAreExchangedAfterIt) {
   const Payload shared = {{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}};
   EXPECT_EQ(exchanged(stacked("dp=4"), {{"data-axes", "dp"}, {"zero", "1"}}).payload, shared);
   EXPECT_EQ(exchanged(stacked("dp=2, mb=4 temporal"), {{"data-axes", "dp,mb"}, {"zero", "1"}}).payload, shared);
+}
+
+// Shards of layers that a loop runs are parts of each: a trip gathers its own. Where ranks do not divide a layer they have layers.
+TEST(StrategyBytes, LayersOfALoopAreCutInThemselves) {
+  const int64_t p = kElements * kF32, loss = kF32;
+  ir::Module m = stacked("dp=4");
+  EXPECT_EQ(applied(m, {{"data-axes", "dp"}, {"zero", "3"}}).layouts,
+            "w <{?}, {dp, ?}p1, {?}>\nm.w <{?}, {dp, ?}p1, {?}>\nstep(x) <dp, {?}>\n");
+  EXPECT_EQ(exchanged(m, {{"data-axes", "dp"}, {"zero", "3"}}).payload,
+            (Payload{{"all_gather{dp}", 2 * p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
+  const int64_t n = 4;
+  ir::Module micro = stacked("dp=2, mb=4 temporal");
+  const Options zero3 = {{"data-axes", "dp,mb"}, {"zero", "3"}};
+  EXPECT_EQ(exchanged(micro, zero3, "each").payload,
+            (Payload{{"all_gather{dp}", n * 2 * p}, {"reduce_scatter{dp}", n * p}, {"all_reduce{dp}", loss}}));
+  EXPECT_EQ(exchanged(micro, zero3, "last").payload["reduce_scatter{dp}"], p);
 }
 
 // ---- The same numbers
@@ -401,9 +450,11 @@ TEST(StrategyRuns, LayersOfALoop) {
   one.meshes.clear();
   std::vector<Literal> expected = trained_with(one, {});
   auto same = [&](const std::string& mesh, const Options& options) {
-    auto text = property::difference(expected, trained_with(stacked(mesh), options),
-                                     property::Tolerance{.relative = 1e-5, .least_scale = 1});
-    EXPECT_FALSE(text) << mesh << " zero=" << options.at("zero") << ": " << *text;
+    for (const char* sync : {"last", "each"}) {
+      auto text = property::difference(expected, trained_with(stacked(mesh), options, sync),
+                                       property::Tolerance{.relative = 1e-5, .least_scale = 1});
+      EXPECT_FALSE(text) << mesh << " zero=" << options.at("zero") << " " << sync << ": " << *text;
+    }
   };
   for (const char* level : {"0", "1", "3"}) {
     same("dp=4", {{"data-axes", "dp"}, {"zero", level}});
@@ -429,20 +480,23 @@ TEST(StrategyRuns, BatchesThatTheProgramLaysOut) {
     }
 }
 
-// The global norm is that of one rank in every mix: each share of a gradient counts once.
-TEST(StrategyRuns, ClipByTheNormOfOneRank) {
-  ir::Module one = chain("dp=1", true);
-  one.meshes.clear();
-  std::vector<Literal> expected = trained_with(one, {}), unclipped = trained_with(chain("dp=1"), {});
-  EXPECT_TRUE(property::difference(expected, unclipped, property::Tolerance{.relative = 1e-3, .least_scale = 1}));
-  auto same = [&](const std::string& mesh, const Options& options) {
-    auto text = property::difference(expected, trained_with(chain(mesh, true), options),
-                                     property::Tolerance{.relative = 1e-5, .least_scale = 1});
-    EXPECT_FALSE(text) << mesh << ": " << *text;
-  };
-  for (const char* level : {"0", "1", "3"}) same("dp=4", {{"data-axes", "dp"}, {"zero", level}});
-  same("rep=2, dp=2", {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
-  for (const char* level : {"1", "3"}) same("dp=2, mb=4 temporal", {{"data-axes", "dp,mb"}, {"zero", level}});
+// The global norm is that of one rank in every mix: each share of a gradient counts once; squares are those of the whole gradient.
+TEST(StrategyRuns, UpdatesAreThoseOfOneRank) {
+  for (Update update : {Update::kClipped, Update::kSquares}) {
+    ir::Module one = chain("dp=1", update);
+    one.meshes.clear();
+    std::vector<Literal> expected = trained_with(one, {}), plain = trained_with(chain("dp=1"), {});
+    EXPECT_TRUE(property::difference(expected, plain, property::Tolerance{.relative = 1e-3, .least_scale = 1}));
+    auto same = [&](const std::string& mesh, const Options& options, const std::string& sync = "") {
+      auto text = property::difference(expected, trained_with(chain(mesh, update), options, sync),
+                                       property::Tolerance{.relative = 1e-5, .least_scale = 1});
+      EXPECT_FALSE(text) << mesh << ": " << *text;
+    };
+    for (const char* level : {"0", "1", "3"}) same("dp=4", {{"data-axes", "dp"}, {"zero", level}});
+    same("rep=2, dp=2", {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
+    for (const char* level : {"1", "3"})
+      for (const char* sync : {"last", "each"}) same("dp=2, mb=4 temporal", {{"data-axes", "dp,mb"}, {"zero", level}}, sync);
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 """How a program is spread over ranks and memories: the options of `nablac compile` for that, from Python's."""
 
+from ._core import DType, dtype_of
 from ._mesh import DeviceMesh
 
 
@@ -43,7 +44,7 @@ def _words(pattern, layout, allow_padding):
 
 def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None,
             auto_shard=False, reshard_after_forward=True, max_comm_bytes=None, deterministic=False, offload="none",
-            remat_bytes=None, allow_padding=True, prefetch=None):
+            remat_bytes=None, allow_padding=True, prefetch=None, reduce_dtype=None):
     """The options of `nablac compile` that these are, as texts; see compile_bundle."""
     out = {}
     if mesh is not None:
@@ -78,6 +79,10 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         if not microbatches:
             raise ValueError("grad_sync says when microbatches exchange their gradients, and there are none")
         out["grad-sync"] = grad_sync
+    if reduce_dtype is not None:
+        if dtype_of(reduce_dtype) != DType.float32:
+            raise ValueError(f"reduce_dtype is float32, or None for sums as they are, got {reduce_dtype!r}")
+        out["reduce-dtype"] = "f32"
     if _flag("auto_shard", auto_shard):
         out["auto-shard"] = "true"
     if not _flag("reshard_after_forward", reshard_after_forward):

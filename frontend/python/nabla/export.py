@@ -345,7 +345,8 @@ class Bundle:
 def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True, tf32=False, tuning=None,
                    buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(),
                    microbatches=0, grad_sync=None, auto_shard=False, reshard_after_forward=True, max_comm_bytes=None,
-                   deterministic=False, offload="none", remat_bytes=None, allow_padding=True, prefetch=None):
+                   deterministic=False, offload="none", remat_bytes=None, allow_padding=True, prefetch=None,
+                   reduce_dtype=None):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
     target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
@@ -360,10 +361,11 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     {"fc1.w": (None, "tp")}; "?" leaves a dimension open. Axes that do not divide a size cut it unevenly: the last parts
     are padded, which the report says, or E0210 with allow_padding=False.
     microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them
-    exchanges gradients, by default "each" with zero 2 and 3. auto_shard: chooses what these leave open by the time that
-    ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022), among layouts whose memory on a rank
-    keeps within max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward: False keeps
-    parameters of zero=3 that were gathered on the way forward. prefetch: how many gathers of parameters are under way
+    exchanges gradients, by default "each" with zero 2 and 3. reduce_dtype: "float32" combines sums of narrower floats,
+    such as the gradients of bfloat16 weights, in float32, at twice the bytes. auto_shard: chooses what these leave open
+    by the time that ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022), among layouts whose
+    memory on a rank keeps within max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward:
+    False keeps parameters of zero=3 that were gathered on the way forward. prefetch: how many gathers of parameters are under way
     ahead of their use, 0 for none; by default as their times say. max_comm_bytes, such as "64MiB": E0402 where a rank
     sends more in a run of an entry. deterministic: the same bits on any mesh, with any microbatches and threads.
 
@@ -381,7 +383,7 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
             raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {sizes!r}")
     spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard,
                              reshard_after_forward, max_comm_bytes, deterministic, offload, remat_bytes, allow_padding,
-                             prefetch)
+                             prefetch, reduce_dtype)
     report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes), tf32,
                                       "" if tuning is None else str(tuning), list(buckets), list(specialize), spread)
     if not load:

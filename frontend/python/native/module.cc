@@ -93,6 +93,8 @@ constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
     {"--microbatches", "microbatches"},
     {"--grad-sync", "grad_sync"},
     {"grad-sync", "grad_sync"},
+    {"--reduce-dtype", "reduce_dtype"},
+    {"reduce-dtype=f32", "reduce_dtype=\"float32\""},
     {"--auto-shard", "auto_shard"},
     {"auto-shard", "auto_shard"},
     {"--max-comm-bytes", "max_comm_bytes"},

@@ -55,7 +55,7 @@ using Spread = std::map<std::string, std::string>;
 
 void set_spread(driver::CompileOptions& options, const Spread& spread) {
   static const std::map<std::string, const char*> passes = {
-      {"grad-sync", "partition"}, {"reshard-after-forward", "regather"}, {"prefetch", "schedule-collectives"}};
+      {"grad-sync", "partition"}, {"reduce-dtype", "partition"}, {"reshard-after-forward", "regather"}, {"prefetch", "schedule-collectives"}};
   for (const auto& [name, value] : spread)
     if (name == "mesh")
       options.mesh = {value};
@@ -76,7 +76,7 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
 // One rank obeys none of what says how ranks exchange.
 void check_spread(const ir::Module& module, const Spread& spread) {
   if (module.mesh() || spread.contains("mesh")) return;
-  for (const char* name : {"grad-sync", "reshard-after-forward", "prefetch", "max-comm-bytes"})
+  for (const char* name : {"grad-sync", "reduce-dtype", "reshard-after-forward", "prefetch", "max-comm-bytes"})
     if (spread.contains(name))
       throw Error(error(Code::kBadOption, "--{}: the module has no mesh, so that one rank runs it, which exchanges nothing", name));
 }

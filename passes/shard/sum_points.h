@@ -1,0 +1,20 @@
+// Where sums over ranks are made.
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace nabla::passes {
+
+/// Does the node hand on what is pending in these operands: is it linear in each of them, or in all of them jointly?
+bool passes_sums(const ir::Function& f, const ir::Node& n, const std::set<size_t>& with);
+
+/// By value: whether a sum that is pending in it is made before its first reader, although some of its readers could hand it
+/// on. So it is where the sums that its readers need, or that follow from them, have more bytes than the value itself: the
+/// gradient g of which an optimizer needs 0.1 * g and g * g is exchanged once, and not twice.
+std::vector<char> sum_points(const ir::Function& f);
+
+}  // namespace nabla::passes
