@@ -9,6 +9,7 @@
 
 #include "cli/nablac/commands.h"
 #include "ir/module.h"
+#include "runtime/base/text.h"
 
 namespace nabla::cli {
 namespace {
@@ -314,6 +315,13 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
   EXPECT_EQ(refused({many, "--mesh", "dp=2,"}),
             "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2; `dp=2,` ends with a comma");
   EXPECT_EQ(refused({many, "--mesh", "dp=2,dp=4"}), "error[E0901]: --mesh: axis dp is given twice");
+  for (std::string axis : {"a+b", "d p", "a\nb", "?", "0", "d\xc3\xa9"}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(nablac({"compile", one, "--mesh", axis + "=2", "--data-axes", axis}).code, 1);
+    std::string err = testing::internal::GetCapturedStderr();
+    EXPECT_NE(err.find(fmt::format("error[E0210]: mesh ranks: `{}` names no axis\n", printable(axis))), std::string::npos) << err;
+    EXPECT_NE(err.find("help: axes are named by letters, digits and _, and no digit comes first"), std::string::npos) << err;
+  }
   std::string both = refused({many, "--no-overlap", "--overlap-bytes", "1MiB"});
   EXPECT_NE(both.find("excludes"), std::string::npos) << both;
   both = refused({many, "--no-overlap", "--prefetch", "1"});

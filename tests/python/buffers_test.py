@@ -39,7 +39,7 @@ def test_one_part_is_the_whole_batch():
     whole = nn.BatchNorm(C)
     out = np.asarray(whole(X))
     for policy in ("rank_local", "dp_mean"):
-        layer = nn.BatchNorm(C, buffers=policy)
+        layer = nn.BatchNorm(C, parts=1, buffers=policy)
         np.testing.assert_allclose(np.asarray(layer(X)), out, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(np.asarray(layer.running_var).reshape(C), np.asarray(whole.running_var), rtol=1e-6)
 
@@ -65,6 +65,10 @@ def test_what_does_not_fit_is_said():
         nn.BatchNorm(C, buffers="local")
     with pytest.raises(ValueError, match='4 parts of the batch, and buffers that are "replicated"'):
         nn.BatchNorm(C, parts=4)
+    for policy in ("dp_mean", "rank_local"):
+        with pytest.raises(ValueError, match=f'BatchNorm: buffers="{policy}" is about .* parts of the batch, and nothing '
+                                             r"says into how many: give parts, such as parts=4 .*\(parts=1 is the whole"):
+            nn.BatchNorm(C, buffers=policy)
     with pytest.raises(ValueError, match="parts is a number from 1 on, got 0"):
         nn.BatchNorm(C, parts=0, buffers="dp_mean")
     layer = nn.BatchNorm(C, parts=3, buffers="rank_local")

@@ -21,13 +21,18 @@ def names_of(axes, what):
     return out
 
 
+def native_mesh(name, axes, sizes):
+    """A mesh of the compiler, which says what one is: Error (E0210)."""
+    return _nabla.Mesh(name, [(a, min(n, 1 << 62)) for a, n in zip(axes, sizes)])
+
+
 class DeviceMesh:
     """Ranks by named coordinates, numbered row-major: the last axis is the fastest.
 
     name: in printed IR. shape: how many ranks lie along each axis. axis_names: one per axis. `devices` are the ranks'
     numbers, which are always 0, 1, 2, ...; what runs a rank is said where the program runs, so that `device_refs` and a
-    `bandwidth` other than 1 raise. Raises ValueError for names and sizes that do not fit, Error (E0210) for a mesh that
-    is none.
+    `bandwidth` other than 1 raise. Raises ValueError for sizes that are none, Error (E0210) for a mesh that is none:
+    axes are named by letters, digits and _, a digit never first.
     """
 
     def __init__(self, name, shape, axis_names, devices=None, device_refs=None, bandwidth=1.0):
@@ -40,13 +45,12 @@ class DeviceMesh:
             if not isinstance(n, int) or isinstance(n, bool) or n < 1:
                 raise ValueError(f"DeviceMesh {name}: a size of an axis is a number from 1 on, got {n!r} in "
                                  f"{self.shape}")
-        for text in (name, *self.axis_names):
-            if not re.fullmatch(r"\w+", text):
-                raise ValueError(f"DeviceMesh {name}: {text!r} is no name: letters, digits and _ make one")
+        if not re.fullmatch(r"\w+", name):
+            raise ValueError(f"DeviceMesh {name}: {name!r} is no name: letters, digits and _ make one")
         if len(self.shape) != len(self.axis_names):
             raise ValueError(f"DeviceMesh {name}: {len(self.shape)} sizes, {self.shape}, for {len(self.axis_names)} "
                              f"axes, {self.axis_names}")
-        self._native = _nabla.Mesh(name, list(zip(self.axis_names, self.shape)))
+        self._native = native_mesh(name, self.axis_names, self.shape)
         self.name = name
         self.devices = list(range(math.prod(self.shape)))
         if devices is not None and list(devices) != self.devices:

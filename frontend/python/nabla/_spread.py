@@ -1,6 +1,6 @@
 """How a program is spread over ranks and memories: the options of `nablac compile` for that, from Python's."""
 
-from ._mesh import DeviceMesh
+from ._mesh import DeviceMesh, names_of, native_mesh
 
 
 def names(what, axes):
@@ -54,6 +54,7 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         for axis, size in dict(mesh).items():
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise ValueError(f"mesh: axis {axis} has {size!r} ranks, expected a number from 1 on")
+        native_mesh("ranks", names_of(list(mesh), "mesh"), dict(mesh).values())
         out["mesh"] = ",".join(f"{axis}={size}" for axis, size in dict(mesh).items())
     if layouts:
         if not hasattr(layouts, "items"):

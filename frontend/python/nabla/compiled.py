@@ -362,8 +362,8 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     compiling again. target: what to compile for, as `nablac --target`; by default this CPU. threads: 0 is all.
     check_nan: the first op that makes NaN or infinity is an Error (E0708) with its line and the ranges of its operands;
     slow, since every op has a kernel of its own and all results are read. auto_shard: a DeviceMesh, whose ranks share
-    the work as the compiler finds quickest (`nablac compile --auto-shard`); layouts of arguments stay. engine: where
-    the ranks of a program for several run: threads of this process, or with "mpi" a process each, those that
+    the work as the compiler finds quickest (`nablac compile --auto-shard`); layouts of arguments stay, and are E0210
+    over another mesh. engine: where the ranks of a program for several run: threads of this process, or with "mpi" a process each, those that
     `nabla.distributed.init` has joined; all of them make the same calls in the same order, with the same whole arrays,
     and get whole results (E0614 where the program is not for as many ranks, or not the same on all).
     Raises Error with the user's line where the program is wrong.
