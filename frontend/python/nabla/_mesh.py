@@ -1,5 +1,6 @@
 """Meshes of ranks, and how tensors are laid out over them."""
 
+import contextlib
 import contextvars
 import functools
 import math
@@ -305,6 +306,24 @@ def spec_for(mesh, dim_specs, rank, replicated_axes=(), what="shard"):
     if len(dims) != rank:
         raise ValueError(f"{what}: {len(dims)} layouts of dimensions, {dims}, for a tensor of {rank}")
     return ShardingSpec(mesh, dims, replicated_axes or ())
+
+
+@contextlib.contextmanager
+def wanting_multiples(tensors, specs):
+    """Where the layouts of these tensors need sizes that are known at run time to be multiples (E0207), the error says
+    of which numbers, by the symbols' names: `multiples`. Of products alone, which such a multiple is enough for."""
+    try:
+        yield
+    except _nabla.Error as e:
+        if e.code == "E0207":
+            e.multiples = {}
+            for x, spec in zip(tensors, specs):
+                for n, d in zip(x.shape, spec.dim_specs):
+                    product = not isinstance(n, int) and re.fullmatch(r"[\w*]+", repr(n))
+                    for name, *_ in _nabla.symbols_of([n]) if product else ():
+                        parts = d.get_total_shards(spec.mesh)
+                        e.multiples[name] = math.lcm(e.multiples.get(name, 1), parts)
+        raise
 
 
 def _need_spec(sharding, what):
