@@ -241,6 +241,8 @@ def test_wrong_use_is_named(tmp_path):
             nb.plan(program(), ranks)
     with pytest.raises(nb.Error, match="no axis `pd`; did you mean `dp`"):
         nb.plan(program(), 2, data_axes="pd")
+    with pytest.raises(ValueError, match="axes name dp twice: dp, dp"):
+        nb.plan(program(), 2, axes=["dp", "dp"])
     with pytest.raises(nb.Error, match="has no entry `stop`; did you mean `step`"):
         nb.plan(program(), 2, entry="stop")
     with pytest.raises(nb.Error, match="cannot open the tuning file nowhere.tuning"):

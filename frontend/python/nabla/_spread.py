@@ -7,6 +7,10 @@ def names(what, axes):
     listed = [axes] if isinstance(axes, str) else axes
     if not hasattr(listed, "__iter__") or any(not isinstance(a, str) or not a for a in listed):
         raise TypeError(f"{what} are names of axes of the mesh, got {axes!r}")
+    listed = list(listed)
+    for a in listed:
+        if listed.count(a) > 1:
+            raise ValueError(f"{what} name {a} twice: {', '.join(listed)}")
     return ",".join(listed)
 
 
