@@ -231,6 +231,9 @@ def test_wrong_use_is_named(tmp_path):
     refused(TypeError, "data_axes are names of axes of the mesh, got 3", mesh={"dp": 2}, data_axes=3)
     for layout in (None, (1, 2), 3):
         refused(TypeError, "is a word per dimension", mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": layout})
+    for word in ("dp,dp", "nope=dp allow_padding", ("dp", "a;b=")):
+        refused(ValueError, r"layouts\['w.w0'\]: '.*' has one of `;`, `,` and `=`: a word names axes",
+                mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": (word, None)})
     refused(ValueError, "grad_sync is", grad_sync="never", microbatches=2)
     with pytest.raises(TypeError, match="takes what nabla.export returned"):
         nb.plan(None, 2)

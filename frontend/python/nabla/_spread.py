@@ -35,6 +35,11 @@ def _words(pattern, layout, allow_padding):
 
     if isinstance(layout, str) or not hasattr(layout, "__iter__") or not all(known(word) for word in layout):
         raise TypeError(f"layouts[{pattern!r}] is a word per dimension, such as (None, \"tp\"), got {layout!r}")
+    # Between rules stand semicolons, between words commas.
+    for text in (pattern, *(a for word in layout for a in ([word] if isinstance(word, str) else word or ()))):
+        if ";" in text or text is not pattern and set(text) & set(",="):
+            raise ValueError(f"layouts[{pattern!r}]: {text!r} has one of `;`, `,` and `=`: a word names axes, as "
+                             "(None, \"tp\") or ((\"dp\", \"tp\"), None) do")
     words = []
     for word in layout:
         if word is None:
