@@ -377,7 +377,8 @@ TEST_F(Nablac, PlansOfLayoutsAreWrittenAndRead) {
   EXPECT_NE(read(again).find("# up stays as it is said: <{}, tp>\n"), std::string::npos) << read(again);
   EXPECT_EQ(nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@" + plan}).code, 0);
   EXPECT_NE(nablac({"why", file, "up", "--mesh", "tp=4", "--auto-shard"}).out.find("dimension 1 (4096): along {tp}"), std::string::npos);
-  EXPECT_NE(nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@/tmp"}).err.find("/tmp is a folder, expected a file of rules"), std::string::npos);
+  Outcome folder = nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@/tmp"});
+  EXPECT_NE(folder.err.find("/tmp is a folder, expected a file of rules"), std::string::npos) << folder.err;
   Outcome unread = nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@" + path("none.plan")});
   EXPECT_NE(unread.code, 0);
   EXPECT_NE(unread.err.find("none.plan cannot be read"), std::string::npos) << unread.err;
