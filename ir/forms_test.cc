@@ -86,10 +86,10 @@ TEST(Forms, KeepConstraintsBetweenSizes) {
 
 constexpr const char* kLaidOut = R"(nabla 1 flat
 symbol batch in [8, 64] multiple 8
-mesh "my pod" = {dp=2, "tensor axis"=4, tp=8} loc("model.cc":4)
+mesh "my pod" = {dp=2, tensor_axis=4, tp=8} loc("model.cc":4)
 state w: f32[64@{tp, ?},10] replicated {dp} loc("model.cc":5)
 func @step(%w: f32[64@{tp:(2)4, tp:(1)2},10@{}], %x: f32[batch@dp,64], %s: f32[] allow_padding) -> (f32[batch,64]) {
-  %y = shard(%x) {sharding=<{dp, ?}, "tensor axis">} : f32[batch@dp,64]
+  %y = shard(%x) {sharding=<{dp, ?}, tensor_axis>} : f32[batch@dp,64]
   %z = shard(%y) {sharding=<{}, {?}> replicated {tp:(4)2} allow_padding} : f32[batch,64]
   return %z
 }

@@ -5,6 +5,7 @@
 
 #include "ir/op_def.h"
 #include "ir/verifier.h"
+#include "runtime/base/text.h"
 
 namespace nabla::ir {
 namespace {
@@ -140,6 +141,13 @@ Status check_without_mesh(const Node& node) {
   return Ok{};
 }
 
+// [A-Za-z_][A-Za-z0-9_]*
+bool is_identifier(std::string_view text) {
+  auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  auto later = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
+  return !text.empty() && letter(text[0]) && std::all_of(text.begin(), text.end(), later);
+}
+
 }  // namespace
 
 Status check_mesh(const Mesh& mesh) {
@@ -149,7 +157,11 @@ Status check_mesh(const Mesh& mesh) {
   std::set<std::string_view> names;
   int64_t ranks = 1;
   for (const MeshAxis& a : mesh.axes) {
-    if (a.name.empty()) return refuse(what, "an axis has no name");
+    if (!is_identifier(a.name)) {
+      Diagnostic d = refuse(what, fmt::format("`{}` names no axis", printable(a.name)));
+      d.help = "axes are named by letters, digits and _, and no digit comes first: options, plans and reports list them";
+      return d;
+    }
     if (a.temporal && &a != mesh.temporal())
       return refuse(what, fmt::format("{} and {} are temporal: a mesh has one temporal axis", mesh.temporal()->name, a.name));
     if (!names.insert(a.name).second) return refuse(what, fmt::format("two axes are named {}", a.name));

@@ -36,7 +36,7 @@ Status check_shape_attr(const Module& module, const OpDef& op, const Shape& shap
 /// `local` on.
 Status check_meshes(const Module& module, const LocateItem& locate);
 Status check_shardings(const Module& module, const Function& function);
-/// Of one mesh.
+/// Of one mesh, whose axes are named [A-Za-z_][A-Za-z0-9_]*: wherever one is made.
 Status check_mesh(const Mesh& mesh);
 /// The same of one value, and of what a node's attributes and results say.
 Status check_layout(const Module& module, const Function& function, ValueId value);

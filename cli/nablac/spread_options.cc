@@ -29,8 +29,13 @@ std::vector<std::string> rules_of(const std::string& given) {
   std::ifstream file(given.substr(1));
   if (!file || file.peek() == EOF) {
     // A folder opens, and gives nothing.
-    bool empty = file && std::filesystem::is_regular_file(given.substr(1));
-    throw CLI::ValidationError("--layout", fmt::format("{} {}", given.substr(1), empty ? "is empty" : "cannot be read"));
+    const std::string name = given.substr(1);
+    std::error_code unknown;
+    const char* why = name.empty()                                  ? "a name of a file follows @"
+                      : std::filesystem::is_directory(name, unknown) ? "is a folder, expected a file of rules"
+                      : file                                        ? "is empty"
+                                                                    : "cannot be read: no such file, or no right to read it";
+    throw CLI::ValidationError("--layout", name.empty() ? why : fmt::format("{} {}", name, why));
   }
   std::vector<std::string> out;
   for (std::string line; std::getline(file, line);) {

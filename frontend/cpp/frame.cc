@@ -42,12 +42,6 @@ Error foreign_value(const Site& site, const std::string& owner, const std::strin
   return Error(std::move(d));
 }
 
-std::string text_of(const ir::Mesh& mesh) {
-  std::string axes;
-  for (const ir::MeshAxis& a : mesh.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", a.name, a.size);
-  return fmt::format("{} ({})", mesh.name, axes);
-}
-
 /// The places that were asked for, with the lines of their files, as long as no file changes: programs that are written
 /// while the process lives, in notebooks and by reloading, change under it.
 class Places {
@@ -104,6 +98,12 @@ void Context::take_symbols(const ir::Function& f) {
       for (const ir::SymbolRef& s : d.symbols())
         if (std::none_of(module.symbols.begin(), module.symbols.end(), [&](const auto& t) { return *t == *s; }))
           module.symbols.push_back(s);
+}
+
+std::string text_of(const ir::Mesh& mesh) {
+  std::string axes;
+  for (const ir::MeshAxis& a : mesh.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", a.name, a.size);
+  return fmt::format("{} ({})", mesh.name, axes);
 }
 
 void Context::need_mesh(const ir::Mesh& mesh, const Site& site) {

@@ -36,6 +36,8 @@ struct Context {
   std::string unique_name(const std::string& wanted);
 };
 
+std::string text_of(const ir::Mesh& mesh);  ///< "pod (dp=2, tp=4)"
+
 class Frame : public std::enable_shared_from_this<Frame> {
  public:
   Frame(std::shared_ptr<Context> context, std::shared_ptr<Frame> parent, const std::string& name);

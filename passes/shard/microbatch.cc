@@ -56,7 +56,8 @@ Diagnostic inseparable(const Node& n, const ir::MeshAxis& axis, const std::strin
   Diagnostic d = error(Code::kBadSharding, "{} is not separable along the temporal axis {} of {} microbatches: {}",
                        n.op->name, axis.name, axis.size, why);
   d.location = n.location;
-  d.help = fmt::format("compute it of each microbatch alone, or take {} out of the layouts", axis.name);
+  d.help = fmt::format("compute it of each microbatch alone, or do without microbatches: neither --microbatches nor {} in layouts",
+                       axis.name);
   return d;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "ir/verifier.h"
 #include "passes/rewrite.h"
 
 namespace nabla::passes {
@@ -135,6 +136,7 @@ Batcher::Values Batcher::emit_node(FunctionBuilder& b, const Function& f, const 
   }
   ir::TypedOp op = typed(f, node);
   if (node.location) b.set_location(node.location);
+  check_rank(f, node, operands);
   if (node.op->batch.by_decomposition())
     return emit(b, decomposition(op, node.location, ops_, &module_), operands, batch);
   if (!node.op->batch.exists()) {
@@ -155,6 +157,19 @@ Batcher::Values Batcher::emit_node(FunctionBuilder& b, const Function& f, const 
     out.push_back({results[i], carries});
   }
   return out;
+}
+
+void Batcher::check_rank(const Function& f, const Node& node, const Values& operands) {
+  int most = 0;
+  for (const Value& v : operands) most = std::max(most, v.v.rank());
+  for (ValueId id : node.results) most = std::max(most, f.type(id).rank() + 1);
+  if (most <= ir::kMaxRank || too_deep_) return;
+  too_deep_ = true;
+  Diagnostic d = error(Code::kTooLarge, "vmap of @{}: with the dimensions of its batches, {} is of {} dimensions, at most {} are allowed",
+                       f.name, node.op->name, most, ir::kMaxRank);
+  d.location = node.location;
+  d.help = "each vmap around a function adds a dimension: reshape several into one, and map over that";
+  errors_.push_back(std::move(d));
 }
 
 void Batcher::refuse(const Function& f, const Node& node, std::string_view reason) {

@@ -47,8 +47,11 @@ class Batcher {
   Values emit(ir::FunctionBuilder& b, const ir::Function& f, const Values& args, const Batch& batch);
   Values emit_node(ir::FunctionBuilder& b, const ir::Function& f, const ir::Node& node, const Values& operands,
                    const Batch& batch);
+  /// Notes the first node that batches give more dimensions than a type may have.
+  void check_rank(const ir::Function& f, const ir::Node& node, const Values& operands);
   ir::Module& module_;
   const ir::OpTable& ops_;
+  bool too_deep_ = false;
   std::map<Key, ir::BatchedFunction> made_;
   Diagnostics errors_;
 };

@@ -32,8 +32,11 @@ TEST_F(Ranks, WhatRanksExchangeIsATable) {
   EXPECT_GE(found["payload"], 3);
   for (const Json& reason : found["reasons"]) EXPECT_NE(reason.get<string>().find(" need"), string::npos) << reason;
   EXPECT_NE(found["init"].get<string>().find("Ranks exchange nothing here. They do in: step, eval"), string::npos) << found["init"];
-  Json one = drive(page_of(scratch("mlp.nir")), "findings.tab = document.getElementById('tab-ranks') !== null; findings.functions = {};");
+  Json one = drive(page_of(scratch("mlp.nir")),
+                   "findings.tab = document.getElementById('tab-ranks') !== null; "
+                   "findings.whose = document.getElementById('whose') !== null; findings.functions = {};");
   EXPECT_FALSE(one["tab"]);
+  EXPECT_FALSE(one["whose"]);
 }
 
 // The mesh is a grid, a tensor a rectangle per part, in the colours of the ranks that have them; a run is two lines.
@@ -68,12 +71,15 @@ TEST_F(Ranks, RanksTheirPartsAndTheirTimeAreDrawn) {
     findings.ranksWidth = document.documentElement.scrollWidth;
     tabNamed("overview");
     findings.notes = textOf("#notes li");
+    findings.whose = document.getElementById("whose").textContent;
     tabNamed("memory");
     findings.classes = all("#class-bar rect").map((r) => r.dataset.class);
     findings.functions = {};
   )js";
   Json found = drive(page, scenario), report = report_of(scratch("mlp.nir") + " " + options);
   EXPECT_EQ(found["mesh"], "mesh ranks: dp=2, tp=3; 6 ranks");
+  EXPECT_EQ(found["whose"], "All numbers are those of one rank. Each of the 6 ranks of mesh ranks (dp=2, tp=3) runs this program on "
+                            "its own parts.");
   // Rows are dp, columns tp: ranks 0, 1, 2 above 3, 4, 5.
   const Json& ranks = found["tensors"]["fc1.w"]["ranks"];
   ASSERT_EQ(ranks.size(), 6u) << ranks;

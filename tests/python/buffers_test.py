@@ -39,7 +39,7 @@ def test_one_part_is_the_whole_batch():
     whole = nn.BatchNorm(C)
     out = np.asarray(whole(X))
     for policy in ("rank_local", "dp_mean"):
-        layer = nn.BatchNorm(C, buffers=policy)
+        layer = nn.BatchNorm(C, parts=1, buffers=policy)
         np.testing.assert_allclose(np.asarray(layer(X)), out, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(np.asarray(layer.running_var).reshape(C), np.asarray(whole.running_var), rtol=1e-6)
 
@@ -65,6 +65,10 @@ def test_what_does_not_fit_is_said():
         nn.BatchNorm(C, buffers="local")
     with pytest.raises(ValueError, match='4 parts of the batch, and buffers that are "replicated"'):
         nn.BatchNorm(C, parts=4)
+    for policy in ("dp_mean", "rank_local"):
+        with pytest.raises(ValueError, match=f'BatchNorm: buffers="{policy}" is about .* parts of the batch, and '
+                                             r"nothing says into how many: give parts, .*\(parts=1 is the whole"):
+            nn.BatchNorm(C, buffers=policy)
     with pytest.raises(ValueError, match="parts is a number from 1 on, got 0"):
         nn.BatchNorm(C, parts=0, buffers="dp_mean")
     layer = nn.BatchNorm(C, parts=3, buffers="rank_local")
@@ -146,7 +150,8 @@ def test_microbatches_are_parts_too(tmp_path):
     many, *of_many = trained(tmp_path / "many", "rank_local", mesh={"dp": 2}, data_axes="dp", microbatches=2)
     assert many == pytest.approx(one, rel=1e-5)
     np.testing.assert_allclose(of_many[0], of_one[0], rtol=1e-4, atol=1e-6)
-    with pytest.raises(nb.Error, match="E0210.*microbatches"):  # the whole batch's statistics need all of them
+    # The whole batch's statistics need all of them.
+    with pytest.raises(nb.Error, match="E0210(?s:.*)help: .*neither microbatches nor mb in layouts"):
         trained(tmp_path / "whole", "replicated", microbatches=2)
 
 

@@ -118,6 +118,12 @@ def test_numpy():
     assert np.asarray(nb.ones(2, "bfloat16")).tolist() == [1.0, 1.0]
     a, b = nb.to_numpy_all(x + 1, x * 2)
     np.testing.assert_array_equal(a + b, A * 3 + 1)
+    for given in ([x + 1, x * 2, x[0]], (x + 1, x * 2, x[0])):  # a list is several tensors, of any shapes
+        arrays = nb.Tensor.to_numpy_all(given)
+        assert [a.shape for a in arrays] == [(2, 3), (2, 3), (3,)]
+        np.testing.assert_array_equal(arrays[0] + arrays[1], A * 3 + 1)
+        done = nb.realize_all(given)
+        assert isinstance(done, tuple) and all(t is g for t, g in zip(done, given))
     assert x.sum().item() == 21.0 and x.tolist() == A.tolist()
     assert nb.from_dlpack(A).tolist() == A.tolist() and nb.Tensor.from_dlpack(A).shape == (2, 3)
 

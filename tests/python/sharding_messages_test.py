@@ -1,6 +1,8 @@
 """When and how programs of several ranks are refused, in the words of Python; collectives of trees; layouts in vmap."""
 
 import linecache
+import subprocess
+import sys
 
 import nabla as nb
 import numpy as np
@@ -117,6 +119,34 @@ def test_options_have_their_names_in_python(tmp_path, options, text):
     with pytest.raises(nb.Error, match="(?s)" + text) as e:
         nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
     assert "--" not in str(e.value).replace("-->", "")
+
+
+# In a process of its own: what was computed before leaves its mesh to what comes next.
+def refusal_of(code):
+    made = f"""
+import nabla as nb
+from nabla import P, ops
+m, o = nb.DeviceMesh("m", (2, 2), ("dp", "tp")), nb.DeviceMesh("o", (4,), ("q",))
+x, w = nb.ones((8, 16)), nb.ones((16, 32))
+try:
+    {code}
+except nb.Error as e:
+    print(e)
+"""
+    return subprocess.run([sys.executable, "-c", made], capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("code, what", [
+    ('nb.jit(lambda x, w: x @ w, auto_shard=m)(ops.shard(x, o, P("q")), w)', "argument x"),
+    ('nb.jit(lambda x, p: x @ p["w"], auto_shard=m)(x, {"w": ops.shard(w, o, P("q"))})', "argument p.w"),
+    ('c = ops.shard(w, o, P("q")); nb.jit(lambda x: x @ c, auto_shard=m)(x)', "a tensor that the function closes over"),
+    ('nb.jit(lambda x: nb.relu(ops.shard(x, o, P("q"))), auto_shard=m)(x)', "a value"),
+    ('nb.jit(nb.shard_map(lambda x: x, mesh=o, in_specs=P("q"), out_specs=P("q")), auto_shard=m)(x)',
+     "what the function does")])
+def test_auto_shard_is_of_the_mesh_of_what_it_gets(code, what):
+    text = refusal_of(code)
+    assert f"E0210]: jit: auto_shard is mesh m (dp=2, tp=2), and {what} is laid out over mesh o (q=4)" in text
+    assert "give auto_shard that one, or lay the value out over it before the call" in text
 
 
 def test_too_many_ranks_are_named():

@@ -125,7 +125,11 @@ SPEC = ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec()])
     (lambda x: DeviceMesh("m", 2, ("a",)), TypeError, "takes a name, a tuple of sizes"),
     (lambda x: DeviceMesh("m", (2.0,), ("a",)), ValueError, "number from 1 on, got 2.0"),
     (lambda x: DeviceMesh("m", (2,), (3,)), TypeError, "named by a text, got 3"),
-    (lambda x: DeviceMesh("m", (2,), ("a:(1)2",)), ValueError, "is no name"),
+    (lambda x: DeviceMesh("m-1", (2,), ("a",)), ValueError, "'m-1' is no name"),
+    *((lambda x, name=name: DeviceMesh("m", (2,), (name,)), nb.Error,
+       rf"E0210.*mesh m: `{text}` names no axis(?s:.*)letters, digits and _, and no digit comes first")
+      for name, text in (("a:(1)2", r"a:\(1\)2"), ("a+b", r"a\+b"), ("d p", "d p"), ("a\nb", r"a\\nb"), ("2d", "2d"),
+                         ("\xe9", "\xe9"))),
     (lambda x: DimSpec([1]), TypeError, "named by a text, got 1"),
     (lambda x: DimSpec(["a"], priority="x"), TypeError, "an integer from 0 on, got 'x'"),
     (lambda x: nb.shard(x, MESH, None), TypeError, "a word per dimension, .* got None"),

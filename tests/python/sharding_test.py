@@ -337,6 +337,22 @@ def test_sizes_of_run_time_are_multiples_of_their_parts():
     assert f.stats.misses == 1
     with pytest.raises(ValueError, match="batch is 3, and 2 parts of a layout do not divide it"):
         f(ops.shard(nb.ones((3, 8)), MESH, P("dp")), w)
+    inside = [lambda x: nb.sum(ops.shard(x * 2, MESH, P("dp"))),
+              lambda x: nb.sum(ops.shard(nb.concatenate([x, x]), MESH, P(("dp", "tp")))),
+              lambda x: nb.sum(nb.shard_map(lambda a: a * 2, mesh=MESH, in_specs=P("dp"), out_specs=P("dp"))(x)),
+              lambda x: nb.sum(nb.vmap(lambda r: r * 2, spmd_axis_name="dp", mesh=MESH)(x)),
+              nb.grad(lambda x: nb.sum(nb.sin(ops.shard(x, MESH, P("dp"))))).__call__]
+    for i, program in enumerate(inside):
+        g = nb.jit(program, dynamic_dims={0: {0: "rows"}})
+        for rows in (8, 16, 8, 24):
+            x = nb.asarray(np.random.RandomState(rows).randn(rows, 3).astype(np.float32))
+            assert np.allclose(g(x).numpy(), program(x).numpy(), atol=1e-5), (i, rows)
+        assert g.stats.misses == 1
+        with pytest.raises(ValueError, match="rows is 9, and [28] parts of a layout do not divide it"):
+            g(nb.ones((9, 3)))
+    with pytest.raises(nb.Error, match=r"E0207.*f32\[rows\+1,3\]"):  # no multiple of rows would do
+        nb.jit(lambda x: ops.shard(nb.concatenate([x, x[:1]]), MESH, P("dp")),
+               dynamic_dims={0: {0: "rows"}})(nb.ones((3, 3)))
 
 
 def test_vmap_lays_the_batch_along_an_axis():

@@ -233,6 +233,9 @@ def test_wrong_use_is_named(tmp_path):
     refused(TypeError, r'mesh is a dict of ranks by axis, such as {"dp": 4}, got .dp=4.', mesh="dp=4", data_axes="dp")
     refused(TypeError, "layouts is a dict of words", mesh={"dp": 2}, data_axes="dp", layouts="w.w0=dp")
     refused(ValueError, "axis dp has 0 ranks", mesh={"dp": 0}, data_axes="dp")
+    refused(nb.Error, r"E0210.*mesh ranks: `a=2,b` names no axis", mesh={"a=2,b": 2}, data_axes="b")
+    refused(nb.Error, r"E0210.*mesh ranks: `a\\nb` names no axis", mesh={"a\nb": 2}, data_axes="a\nb")
+    refused(nb.Error, r"E0210.*mesh ranks: it has more than 1048576 ranks", mesh={"dp": 2**70}, data_axes="dp")
     refused(ValueError, "zero is 0, 1, 2 or 3, got 5", mesh={"dp": 2}, data_axes="dp", zero=5)
     refused(ValueError, "there are none", grad_sync="each")
     refused(ValueError, "prefetch is how many gathers of parameters start ahead of their use, got -1", prefetch=-1)
@@ -245,6 +248,9 @@ def test_wrong_use_is_named(tmp_path):
     refused(TypeError, "data_axes are names of axes of the mesh, got 3", mesh={"dp": 2}, data_axes=3)
     for layout in (None, (1, 2), 3):
         refused(TypeError, "is a word per dimension", mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": layout})
+    for word in ("dp,dp", "nope=dp allow_padding", ("dp", "a;b=")):
+        refused(ValueError, r"layouts\['w.w0'\]: '.*' has one of `;`, `,` and `=`: a word names axes",
+                mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": (word, None)})
     refused(ValueError, "grad_sync is", grad_sync="never", microbatches=2)
     refused(ValueError, "reduce_dtype is float32, or None for sums as they are, got 'bfloat16'", reduce_dtype="bfloat16")
     refused(nb.Error, "E0901.*of deterministic programs ranks exchange granules", mesh={"dp": 2}, data_axes="dp",
@@ -258,6 +264,8 @@ def test_wrong_use_is_named(tmp_path):
             nb.plan(program(), ranks)
     with pytest.raises(nb.Error, match="no axis `pd`; did you mean `dp`"):
         nb.plan(program(), 2, data_axes="pd")
+    with pytest.raises(ValueError, match="axes name dp twice: dp, dp"):
+        nb.plan(program(), 2, axes=["dp", "dp"])
     with pytest.raises(nb.Error, match="has no entry `stop`; did you mean `step`"):
         nb.plan(program(), 2, entry="stop")
     with pytest.raises(nb.Error, match="cannot open the tuning file nowhere.tuning"):

@@ -25,6 +25,21 @@ def cube(x):
     return nb.sum(x * x * x)
 
 
+def test_batches_may_be_as_many_as_dimensions():
+    def nested(depth):
+        def f(x, left=depth):
+            return nb.sin(x) if left == 0 else nb.vmap(lambda z: f(z, left - 1))(x[None])[0]
+        return f
+
+    assert close(nested(31)(X), nb.sin(X))
+    for way in (lambda f: f, nb.jit, lambda f: nb.grad(lambda x: nb.sum(f(x)))):
+        with pytest.raises(nb.Error, match=r"E0106\]: vmap of @.*: with the dimensions of its batches, .* is of 33 "
+                                           "dimensions, at most 32 are allowed") as e:
+            nb.realize(way(nested(40))(X))
+        text = str(e.value)
+        assert "reshape several into one" in text and "reproducer" not in text and "transforms_test.py" in text
+
+
 def test_grad_of_grad():
     f = lambda x: x * x * x  # noqa: E731
     assert close(nb.grad(f)(2.0), 12.0)

@@ -166,6 +166,16 @@ function notesList() {
   return notes.length ? [h("h2", null, "Notes of the compiler"), h("ul", {id: "notes"}, notes.map((note) => h("li", null, note)))] : [];
 }
 
+// Whose numbers these are.
+function ranksNote() {
+  const mesh = report.mesh;
+  if (!mesh || mesh.ranks < 2) return [];
+  const axes = mesh.axes.map(([name, size]) => `${name}=${size}`).join(", ");
+  return [h(
+      "p", {id: "whose"},
+      `All numbers are those of one rank. Each of the ${mesh.ranks} ranks of mesh ${mesh.name} (${axes}) runs this program on its own parts.`)];
+}
+
 function drawOverview() {
   const e = view.root && view.root.entry;
   const sizesNote = symbols.length ? "at " + symbols.map((s) => `${s.name}=${chosen[s.name]}`).join(", ") : null;
@@ -195,7 +205,7 @@ function drawOverview() {
        "temporaries", "peak"].filter(Boolean);
   $("overview")
       .replaceChildren(
-          h("div", {class: "facts"}, facts), ...notesList(), h("h2", null, "Entries"),
+          h("div", {class: "facts"}, facts), ...ranksNote(), ...notesList(), h("h2", null, "Entries"),
           h("div", {class: "scroll"},
             h("table", {id: "entries"},
               h("thead", null,

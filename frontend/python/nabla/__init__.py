@@ -20,6 +20,7 @@ _os.register_at_fork(after_in_child=_nabla.forget_work)
 
 from ._core import *  # noqa: E402,F401,F403
 from ._core import DType
+from ._core import several as _several
 from .autograd import *  # noqa: E402,F401,F403
 from .compiled import *  # noqa: E402,F401,F403
 from .compiled import _clear_caches  # noqa: F401
@@ -74,6 +75,7 @@ def realize(x):
 
 
 def realize_all(*tensors):
-    """Computes several tensors in one graph."""
+    """Computes several tensors, given one by one or as one list, in one graph."""
+    tensors = _several(tensors)
     _nabla.realize(list(tensors))
     return tensors

@@ -1,5 +1,6 @@
 """Types of nabla, which //tests/python:types_test holds to the module."""
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from . import config as config, core as core, debug as debug, fft as fft, linalg as linalg, nn as nn, ops as ops
@@ -77,4 +78,4 @@ float32: DType
 float64: DType
 
 def realize(x: _T) -> _T: ...
-def realize_all(*tensors: Tensor) -> tuple[Tensor, ...]: ...
+def realize_all(*tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]: ...

@@ -108,6 +108,11 @@ def _from_array(x):
     return _nabla.from_buffer(x)
 
 
+def several(tensors):
+    """What a function of `*tensors` got: one list or tuple of them is as good as each by itself."""
+    return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+
+
 def operand(x):
     """x as the functions of `_nabla` take it: tensors and Python numbers as they are, everything else a tensor."""
     if isinstance(x, Tensor) or type(x) in (bool, int, float):

@@ -1,5 +1,6 @@
 """Meshes of ranks, and how tensors are laid out over them."""
 
+import contextlib
 import contextvars
 import functools
 import math
@@ -21,13 +22,18 @@ def names_of(axes, what):
     return out
 
 
+def native_mesh(name, axes, sizes):
+    """A mesh of the compiler, which says what one is: Error (E0210)."""
+    return _nabla.Mesh(name, [(a, min(n, 1 << 62)) for a, n in zip(axes, sizes)])
+
+
 class DeviceMesh:
     """Ranks by named coordinates, numbered row-major: the last axis is the fastest.
 
     name: in printed IR. shape: how many ranks lie along each axis. axis_names: one per axis. `devices` are the ranks'
     numbers, which are always 0, 1, 2, ...; what runs a rank is said where the program runs, so that `device_refs` and a
-    `bandwidth` other than 1 raise. Raises ValueError for names and sizes that do not fit, Error (E0210) for a mesh that
-    is none.
+    `bandwidth` other than 1 raise. Raises ValueError for sizes that are none, Error (E0210) for a mesh that is none:
+    axes are named by letters, digits and _, a digit never first.
     """
 
     def __init__(self, name, shape, axis_names, devices=None, device_refs=None, bandwidth=1.0):
@@ -40,13 +46,12 @@ class DeviceMesh:
             if not isinstance(n, int) or isinstance(n, bool) or n < 1:
                 raise ValueError(f"DeviceMesh {name}: a size of an axis is a number from 1 on, got {n!r} in "
                                  f"{self.shape}")
-        for text in (name, *self.axis_names):
-            if not re.fullmatch(r"\w+", text):
-                raise ValueError(f"DeviceMesh {name}: {text!r} is no name: letters, digits and _ make one")
+        if not re.fullmatch(r"\w+", name):
+            raise ValueError(f"DeviceMesh {name}: {name!r} is no name: letters, digits and _ make one")
         if len(self.shape) != len(self.axis_names):
             raise ValueError(f"DeviceMesh {name}: {len(self.shape)} sizes, {self.shape}, for {len(self.axis_names)} "
                              f"axes, {self.axis_names}")
-        self._native = _nabla.Mesh(name, list(zip(self.axis_names, self.shape)))
+        self._native = native_mesh(name, self.axis_names, self.shape)
         self.name = name
         self.devices = list(range(math.prod(self.shape)))
         if devices is not None and list(devices) != self.devices:
@@ -301,6 +306,24 @@ def spec_for(mesh, dim_specs, rank, replicated_axes=(), what="shard"):
     if len(dims) != rank:
         raise ValueError(f"{what}: {len(dims)} layouts of dimensions, {dims}, for a tensor of {rank}")
     return ShardingSpec(mesh, dims, replicated_axes or ())
+
+
+@contextlib.contextmanager
+def wanting_multiples(tensors, specs):
+    """Where the layouts of these tensors need sizes that are known at run time to be multiples (E0207), the error says
+    of which numbers, by the symbols' names: `multiples`. Of products alone, which such a multiple is enough for."""
+    try:
+        yield
+    except _nabla.Error as e:
+        if e.code == "E0207":
+            e.multiples = {}
+            for x, spec in zip(tensors, specs):
+                for n, d in zip(x.shape, spec.dim_specs):
+                    product = not isinstance(n, int) and re.fullmatch(r"[\w*]+", repr(n))
+                    for name, *_ in _nabla.symbols_of([n]) if product else ():
+                        parts = d.get_total_shards(spec.mesh)
+                        e.multiples[name] = math.lcm(e.multiples.get(name, 1), parts)
+        raise
 
 
 def _need_spec(sharding, what):

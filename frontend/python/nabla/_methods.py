@@ -4,7 +4,7 @@ import copy
 import operator
 
 from . import _nabla
-from ._core import DType, Tensor, asarray, astype, dtype_of
+from ._core import DType, Tensor, asarray, astype, dtype_of, several
 from ._mesh import compute_local_shape, spec_of
 from ._printing import html_of, text_of
 from .ops import (
@@ -127,7 +127,8 @@ def _array(x, dtype=None, copy=None):
 
 
 def to_numpy_all(*tensors):
-    """NumPy arrays of several tensors, computed in one graph."""
+    """NumPy arrays of several tensors, given one by one or as one list, computed in one graph."""
+    tensors = several(tensors)
     _nabla.realize([t for t in tensors if isinstance(t, Tensor)])
     return [_numpy(asarray(t)) for t in tensors]
 

@@ -1,13 +1,17 @@
 """How a program is spread over ranks and memories: the options of `nablac compile` for that, from Python's."""
 
 from ._core import DType, dtype_of
-from ._mesh import DeviceMesh
+from ._mesh import DeviceMesh, names_of, native_mesh
 
 
 def names(what, axes):
     listed = [axes] if isinstance(axes, str) else axes
     if not hasattr(listed, "__iter__") or any(not isinstance(a, str) or not a for a in listed):
         raise TypeError(f"{what} are names of axes of the mesh, got {axes!r}")
+    listed = list(listed)
+    for a in listed:
+        if listed.count(a) > 1:
+            raise ValueError(f"{what} name {a} twice: {', '.join(listed)}")
     return ",".join(listed)
 
 
@@ -32,6 +36,11 @@ def _words(pattern, layout, allow_padding):
 
     if isinstance(layout, str) or not hasattr(layout, "__iter__") or not all(known(word) for word in layout):
         raise TypeError(f"layouts[{pattern!r}] is a word per dimension, such as (None, \"tp\"), got {layout!r}")
+    # Between rules stand semicolons, between words commas.
+    for text in (pattern, *(a for word in layout for a in ([word] if isinstance(word, str) else word or ()))):
+        if ";" in text or text is not pattern and set(text) & set(",="):
+            raise ValueError(f"layouts[{pattern!r}]: {text!r} has one of `;`, `,` and `=`: a word names axes, as "
+                             "(None, \"tp\") or ((\"dp\", \"tp\"), None) do")
     words = []
     for word in layout:
         if word is None:
@@ -55,6 +64,7 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         for axis, size in dict(mesh).items():
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise ValueError(f"mesh: axis {axis} has {size!r} ranks, expected a number from 1 on")
+        native_mesh("ranks", names_of(list(mesh), "mesh"), dict(mesh).values())
         out["mesh"] = ",".join(f"{axis}={size}" for axis, size in dict(mesh).items())
     if layouts:
         if not hasattr(layouts, "items"):

@@ -76,6 +76,7 @@ class Compiled:
         if both:
             raise ValueError(f"argument {min(both)} is both static and donated")
         self._dynamic = _dynamic_table(dynamic_dims)
+        self._multiples = {}  # of dynamic sizes, by name: what layouts inside of the function want
         self._target, self._threads, self._check_nan = target or "cpu:native", threads, check_nan
         if auto_shard is not None and not isinstance(auto_shard, DeviceMesh):
             raise TypeError(f"jit: auto_shard is a DeviceMesh, whose ranks share the work, got {auto_shard!r}")
@@ -128,6 +129,22 @@ class Compiled:
 
     def _executable(self, fun, arguments, static):
         """What was compiled for arguments of this form, or is compiled now."""
+        while True:
+            try:
+                return self._found_or_compiled(fun, arguments, static)
+            except _nabla.Error as e:
+                if not self._learns(getattr(e, "multiples", {})):
+                    raise
+
+    def _learns(self, wanted):
+        """Whether layouts inside of the function want sizes to be other multiples than was known."""
+        own = {d.name for rows in self._dynamic.values() for d in rows.values()}
+        before = dict(self._multiples)
+        for name in own & set(wanted):
+            self._multiples[name] = math.lcm(before.get(name, 1), wanted[name])
+        return self._multiples != before
+
+    def _found_or_compiled(self, fun, arguments, static):
         key = self._key(arguments, static)
         executable = self._cached(key)
         if executable is not None:
@@ -236,7 +253,8 @@ class Compiled:
                     raise ValueError(f"dynamic_dims: argument {owner[place]} has a tensor of shape {tuple(shape)}, "
                                      f"which has no dimension {dim}")
                 parts = spec.dim_specs[dim].get_total_shards(spec.mesh) if spec else 1
-                multiples[d.name] = math.lcm(multiples.get(d.name, 1), d.multiple, parts)
+                known = multiples.get(d.name, self._multiples.get(d.name, 1))
+                multiples[d.name] = math.lcm(known, d.multiple, parts)
         out = []
         for (dtype, shape), rows in zip(types, rows_of):
             shape = list(shape)
@@ -359,13 +377,15 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
 
     donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.
     dynamic_dims: {argument: {dimension: name, (name, min, max) or Dynamic(...)}}: sizes that may change without
-    compiling again. target: what to compile for, as `nablac --target`; by default this CPU. threads: 0 is all.
+    compiling again; where layouts of arguments or inside of `fun` cut them, they are multiples of the parts, and other
+    sizes raise ValueError. target: what to compile for, as `nablac --target`; by default this CPU. threads: 0 is all.
     check_nan: the first op that makes NaN or infinity is an Error (E0708) with its line and the ranges of its operands;
     slow, since every op has a kernel of its own and all results are read. auto_shard: a DeviceMesh, whose ranks share
-    the work as the compiler finds quickest (`nablac compile --auto-shard`); layouts of arguments stay. engine: where
-    the ranks of a program for several run: threads of this process, or with "mpi" a process each, those that
-    `nabla.distributed.init` has joined; all of them make the same calls in the same order, with the same whole arrays,
-    and get whole results (E0614 where the program is not for as many ranks, or not the same on all).
+    the work as the compiler finds quickest (`nablac compile --auto-shard`); layouts of arguments and inside of `fun`
+    stay, and are E0210 over another mesh. engine: where the ranks of a program for several run: threads of this
+    process, or with "mpi" a process each, those that `nabla.distributed.init` has joined; all of them make the same
+    calls in the same order, with the same whole arrays, and get whole results (E0614 where the program is not for as
+    many ranks, or not the same on all).
     Raises Error with the user's line where the program is wrong.
     """
     if fun is None:

@@ -95,12 +95,33 @@ driver::CompiledBundle compile_or_throw(const ir::Module& module, driver::Compil
   return reproducer.value_or_throw(driver::compile(module, options));
 }
 
+// What lies over another mesh than `auto_shard`, for whose ranks the function is to be compiled: an argument, a value that the
+// function closes over, or one that it lays out itself.
+void check_auto_shard(const ir::Module& m, const ir::Mesh& wanted, size_t arguments) {
+  if (!m.mesh() || (m.mesh()->name == wanted.name && m.mesh()->axes == wanted.axes)) return;
+  const ir::Function& main = *m.find(m.entries[0].function);
+  std::string what;
+  for (size_t i = 0; what.empty() && i < main.params.size(); ++i)
+    if (main.values[main.params[i]].sharding)
+      what = i < arguments ? "argument " + m.entries[0].inputs[i] : "a tensor that the function closes over";
+  LocationRef place = locate(python_site(), "");
+  for (size_t f = 0; what.empty() && f < m.functions.size(); ++f)
+    for (const ir::Node& node : m.functions[f]->nodes)
+      if (what.empty() && node.op->name == "shard") what = "a value", place = node.location;
+  Diagnostic d = error(Code::kBadSharding, "jit: auto_shard is mesh {}, and {} is laid out over mesh {}", text_of(wanted),
+                       what.empty() ? "what the function does" : what, text_of(*m.mesh()));
+  d.location = place;
+  d.help = "ranks of one program are all of one mesh: give auto_shard that one, or lay the value out over it before the call";
+  throw Error(std::move(d));
+}
+
 // With check_nan every op has a kernel, so that the one that made a NaN is named. With a mesh `auto_shard` its ranks share
 // the work as the compiler finds best.
 std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads,
                                          const std::vector<std::string>& names, bool check_nan, const ir::Mesh* auto_shard,
                                          std::shared_ptr<Processes> processes) {
   ir::Module m = module_for(f, "main", names);
+  if (auto_shard) check_auto_shard(m, *auto_shard, names.size());
   if (auto_shard && !m.mesh()) m.meshes.push_back(*auto_shard);
   return without_lock([&] {
     driver::CompileOptions options = options_of(target, true, "");

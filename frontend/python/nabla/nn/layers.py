@@ -150,13 +150,19 @@ class BatchNorm(Module):
     which ranks that share it exchange. With the other policies each of `parts` equal parts of the batch, which is one
     per data-parallel rank, is normalised by its own (Hoffer et al., 2017), and ranks exchange nothing on the way
     forward. "dp_mean": the buffers [channels] move towards the mean of the parts'. "rank_local": the buffers are
-    [parts, channels], each part has its own, in evaluation too; `joined` makes one of them. Raises ValueError for
-    parts that do not divide a batch.
+    [parts, channels], each part has its own, in evaluation too; `joined` makes one of them. `parts` has to be said for
+    these two: the whole batch is parts=1. Raises ValueError for parts that do not divide a batch.
     """
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, *, parts=1, buffers="replicated", dtype=None):
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, *, parts=None, buffers="replicated",
+                 dtype=None):
         if buffers not in ("replicated", "dp_mean", "rank_local"):
             raise ValueError(f'BatchNorm: buffers are "replicated", "dp_mean" or "rank_local", got {buffers!r}')
+        if parts is None and buffers != "replicated":
+            raise ValueError(f'BatchNorm: buffers="{buffers}" is about statistics of equal parts of the batch, and '
+                             "nothing says into how many: give parts, such as parts=4 for four data-parallel ranks "
+                             "(parts=1 is the whole batch)")
+        parts = 1 if parts is None else parts
         if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
             raise ValueError(f"BatchNorm: parts is a number from 1 on, got {parts!r}")
         if parts > 1 and buffers == "replicated":

@@ -92,7 +92,7 @@ class BatchNorm(Module):
     policy: Literal["replicated", "dp_mean", "rank_local"]
     def __init__(
         self, num_features: int, eps: float = 1e-05, momentum: float = 0.1, affine: bool = True, *,
-        parts: int = 1, buffers: Literal["replicated", "dp_mean", "rank_local"] = "replicated",
+        parts: int | None = None, buffers: Literal["replicated", "dp_mean", "rank_local"] = "replicated",
         dtype: DTypeLike | None = None
     ) -> None: ...
     def forward(self, x: ArrayLike) -> Tensor: ...

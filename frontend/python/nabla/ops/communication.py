@@ -16,7 +16,7 @@ from .. import _nabla
 from .._core import DType, asarray
 from .._mesh import (
     DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards, names_of, needs_reshard,
-    spec_for, spec_of)
+    spec_for, spec_of, wanting_multiples)
 from ..devices import accelerator, cpu, gpu, to_device, transfer_to
 from ..tree import tree_map
 from ._common import axis_of
@@ -64,7 +64,8 @@ def _laid_out(x, spec):
     if now is not None and now.mesh != spec.mesh and not x.is_traced:
         x = _nabla.unplaced(x)
     _nabla.enter_mesh(spec.mesh._native)
-    return _nabla.shard(x, spec.mesh._native, spec._layout(x.shape), f"shard: {x.type_str()}")
+    with wanting_multiples([x], [spec]):
+        return _nabla.shard(x, spec.mesh._native, spec._layout(x.shape), f"shard: {x.type_str()}")
 
 
 def with_sharding_constraint(x, sharding):

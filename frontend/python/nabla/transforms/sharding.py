@@ -3,7 +3,7 @@
 import functools
 
 from .. import _nabla
-from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, names_of, spec_for
+from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, names_of, spec_for, wanting_multiples
 from .._trace import Arguments, Result, name_of
 from .._core import Tensor
 from ..compiled import jit, trace
@@ -105,7 +105,7 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
         out = []
         for place, t in zip(places, tensors):
             spec = P() if specs[place] is None else specs[place]
-            out.append(spec_for(mesh, spec, t.ndim, what=f"shard_map: {what} of {t.type_str()}")._layout())
+            out.append(spec_for(mesh, spec, t.ndim, what=f"shard_map: {what} of {t.type_str()}"))
         return out
 
     @functools.wraps(func)
@@ -117,7 +117,8 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
                              f"{len(args)} arguments")
         _nabla.enter_mesh(mesh._native)
         ins = layouts(prefix, tuple(args), arguments.places, arguments.tensors, "in_specs")
-        region = _nabla.Region(mesh._native, ins, axes, arguments.tensors)
+        with wanting_multiples(arguments.tensors, ins):
+            region = _nabla.Region(mesh._native, [s._layout() for s in ins], axes, arguments.tensors)
         made = []
 
         def body(*parts):
@@ -137,7 +138,8 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
         def outs(_):
             result = made[0]
             prefix = tuple(out_specs) if isinstance(out_specs, list) else out_specs
-            return layouts(prefix, result.rebuild(result.tensors), result.places, result.tensors, "out_specs")
+            specs = layouts(prefix, result.rebuild(result.tensors), result.places, result.tensors, "out_specs")
+            return [s._layout() for s in specs]
 
         out = _traced(name_of(func), region, len(arguments.tensors), body, outs)
         return made[0].rebuild(out)
