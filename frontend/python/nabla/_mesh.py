@@ -46,7 +46,8 @@ class DeviceMesh:
         if len(self.shape) != len(self.axis_names):
             raise ValueError(f"DeviceMesh {name}: {len(self.shape)} sizes, {self.shape}, for {len(self.axis_names)} "
                              f"axes, {self.axis_names}")
-        self._native = _nabla.Mesh(name, list(zip(self.axis_names, self.shape)))
+        # A size that no native integer holds is that of too many ranks.
+        self._native = _nabla.Mesh(name, [(axis, min(n, 1 << 62)) for axis, n in zip(self.axis_names, self.shape)])
         self.name = name
         self.devices = list(range(math.prod(self.shape)))
         if devices is not None and list(devices) != self.devices:
