@@ -44,13 +44,14 @@ Result<std::optional<Launched>> named(const Names& names, const Env& env) {
   bool torch = std::string_view(names.by) == "torchrun", own = std::string_view(names.rank) == "NABLA_RANK";
   if (!rank && !((torch || own) && ranks)) return std::optional<Launched>();
   if (!rank && own && env("JOB_COMPLETION_INDEX") != nullptr) return std::optional<Launched>();
+  std::string of = own ? "" : fmt::format(" of {}", names.by);
   if (!rank || !ranks)
-    return error(Code::kBadOption, "the environment of {} has {}={} and no {}", names.by, rank ? names.rank : names.ranks,
+    return error(Code::kBadOption, "the environment{} has {}={} and no {}", of, rank ? names.rank : names.ranks,
                  rank ? *rank : *ranks, rank ? names.ranks : names.rank);
   if (*rank >= *ranks)
-    return error(Code::kBadOption, "the environment of {} has {}={} and {}={}: ranks count from 0", names.by, names.rank, *rank,
+    return error(Code::kBadOption, "the environment{} has {}={} and {}={}: ranks count from 0", of, names.rank, *rank,
                  names.ranks, *ranks);
-  Launched out{.by = fmt::format("{} ({})", names.by, names.rank), .rank = *rank, .ranks = *ranks, .mpi = names.mpi};
+  Launched out{.by = own ? names.rank : fmt::format("{} ({})", names.by, names.rank), .rank = *rank, .ranks = *ranks, .mpi = names.mpi};
   if (names.local_rank != nullptr) out.local_rank = NABLA_TRY(number(env, names.local_rank));
   if (names.local_ranks != nullptr) out.local_ranks = NABLA_TRY(number(env, names.local_ranks));
   return std::optional<Launched>(std::move(out));

@@ -30,7 +30,7 @@ void expect(const Env& env, const std::string& by, uint32_t rank, uint32_t ranks
 TEST(Launch, EveryLauncherIsKnownByItsVariables) {
   expect({}, "", 0, 1, false);
   expect({}, "--rank", 2, 4, false, {.rank = 2, .world_size = 4});
-  expect({{"NABLA_RANK", "1"}, {"NABLA_WORLD_SIZE", "2"}}, "NABLA_RANK (NABLA_RANK)", 1, 2, false);
+  expect({{"NABLA_RANK", "1"}, {"NABLA_WORLD_SIZE", "2"}}, "NABLA_RANK", 1, 2, false);
   Env ompi{{"OMPI_COMM_WORLD_RANK", "3"},
            {"OMPI_COMM_WORLD_SIZE", "8"},
            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -64,6 +64,9 @@ TEST(Launch, VariablesThatDoNotFitTogetherAreNamed) {
   EXPECT_EQ(why({}, {.rank = 1}), "--rank is given without --world-size");
   EXPECT_EQ(why({}, {.world_size = 1}), "--world-size is given without --rank");
   EXPECT_EQ(why({}, {.rank = 4, .world_size = 4}), "--rank 4 of --world-size 4: ranks count from 0");
+  EXPECT_EQ(why({{"NABLA_RANK", "0"}}), "the environment has NABLA_RANK=0 and no NABLA_WORLD_SIZE");
+  EXPECT_EQ(why({{"NABLA_RANK", "2"}, {"NABLA_WORLD_SIZE", "2"}}),
+            "the environment has NABLA_RANK=2 and NABLA_WORLD_SIZE=2: ranks count from 0");
   EXPECT_EQ(why({{"RANK", "0"}}), "the environment of torchrun has RANK=0 and no WORLD_SIZE");
   EXPECT_EQ(why({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "2"}}),
             "the environment of Open MPI has OMPI_COMM_WORLD_RANK=2 and OMPI_COMM_WORLD_SIZE=2: ranks count from 0");

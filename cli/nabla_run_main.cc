@@ -238,6 +238,8 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
   Result<Launched> launched = cli::launched(options.ranks.flags, [](const char* name) { return std::getenv(name); });
   if (!launched.ok()) return report(launched.errors(), false);
   const std::string& engine = options.ranks.engine;
+  if (const std::string& reports = options.ranks.reports; !reports.empty())
+    if (Status writable = control::check_reports(reports); !writable.ok()) return report(writable.errors(), true);
   if (launched->ranks > 1) {
     if (engine == "local")
       return report({error(Code::kBadOption, "--engine local runs all ranks in one process, and {} has started {}", launched->by,
@@ -267,6 +269,8 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
     return run_ranks(options, args, ranks);
   }
   Status status = check_alone(options.ranks);
+  if (uint32_t ranks = count_of_ranks(*bundle); !launched->by.empty() && ranks > 1 && options.rank_class.empty() && engine.empty())
+    std::fprintf(stderr, "note: %s has started one process, which runs all %u ranks as threads\n", launched->by.c_str(), ranks);
   try {
     if (status.ok()) status = run(options, std::move(*bundle), nullptr);
     if (status.ok()) status = format::flush_stdout();

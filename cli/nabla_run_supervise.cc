@@ -1,8 +1,6 @@
 #include "cli/nabla_run_supervise.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,25 +25,6 @@ namespace {
 constexpr double kKillS = 4;  // for mpirun to end, after the ranks have
 
 double since(int64_t us) { return static_cast<double>(comm::steady_us() - us) / 1e6; }
-
-/// The address of this machine by which packets to `host` leave it; empty: it is not known.
-std::string address_towards(const std::string& host) {
-  addrinfo wanted{}, *found = nullptr;
-  wanted.ai_family = AF_INET, wanted.ai_socktype = SOCK_DGRAM;
-  if (::getaddrinfo(host.c_str(), "9", &wanted, &found) != 0) return "";
-  std::string out;
-  int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_in own{};
-  socklen_t size = sizeof own;
-  char text[INET_ADDRSTRLEN];
-  if (fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-      ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
-      ::inet_ntop(AF_INET, &own.sin_addr, text, sizeof text) != nullptr)
-    out = text;
-  if (fd >= 0) ::close(fd);
-  ::freeaddrinfo(found);
-  return out;
-}
 
 /// Becomes the program; returns where it cannot, with errno.
 void become(const std::vector<std::string>& command) {
@@ -215,7 +194,7 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   std::string here = "127.0.0.1:0";
   if (!options.ranks.flags.rendezvous.empty())
     here = options.ranks.flags.rendezvous;
-  else if (std::string own = hosts.empty() ? "" : address_towards(hosts.back().name); !own.empty())
+  else if (std::string own = hosts.empty() ? "" : control::address_towards(hosts.back().name); !own.empty())
     here = own + ":0";
   auto coordinator = NABLA_TRY(start_coordinator(options, {.address = here, .token = token, .ranks = ranks, .epoch = epoch}));
   MpirunOptions settings{.ranks = ranks, .hosts = hosts, .root = ::geteuid() == 0};
@@ -262,12 +241,7 @@ Result<std::unique_ptr<control::Coordinator>> start_coordinator(const RunOptions
 }
 
 std::string meeting_place(const Launched& launched) {
-  if (!launched.rendezvous.empty()) return launched.rendezvous;
-  if (launched.local_ranks.value_or(0) == launched.ranks) return "127.0.0.1:0";
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  std::string own = address_towards(name);
-  return (own.empty() ? "127.0.0.1" : own) + ":0";
+  return launched.rendezvous.empty() ? control::meeting_place(launched.local_ranks.value_or(0), launched.ranks) : launched.rendezvous;
 }
 
 std::string reports_folder(const std::string& wanted, const std::string& token) {

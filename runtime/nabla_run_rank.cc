@@ -12,6 +12,8 @@ using nabla::Code;
 using nabla::error;
 using nabla::Result;
 
+constexpr const char* kLateHelp = "see what those ranks do instead; timeout_s of nabla_rank_options sets how long others wait for them";
+
 /// The caller's struct, of which an older header has only the beginning.
 nabla_rank_options known(const nabla_rank_options& given) {
   nabla_rank_options out{};
@@ -27,7 +29,7 @@ Result<nabla_session*> open_rank(const char* path, const nabla_options* options,
   if (rank.check_messages != 0) used = nabla::comm::checked(transport);
   nabla::exec::SessionOptions settings = nabla::api::settings_of(options);
   if (rank.timeout_s > 0) settings.comm_timeout_s = rank.timeout_s;
-  settings.world = nabla::comm::peers_over(used, {.deadline_s = settings.comm_timeout_s});
+  settings.world = nabla::comm::peers_over(used, {.deadline_s = settings.comm_timeout_s, .late_help = kLateHelp});
   auto session = NABLA_TRY(nabla::exec::Session::open(path, settings));
   if (session->team().empty())
     return error(Code::kRanksDisagree, "{} is for one rank, and {} were started", path, transport->ranks());

@@ -80,13 +80,13 @@ Status set_microbatches(ir::Module& module, CompileOptions& options) {
 Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::string>& mesh, bool make) {
   ir::Module out = module;
   if (mesh.empty()) return out;
+  std::vector<ir::MeshAxis> given = NABLA_TRY(axes_of(mesh));
   if (!module.mesh() && !make) {
     Diagnostic d = error(Code::kBadOption, "--mesh: the module has no mesh");
     d.help = "declare one where the program is traced, and lay inputs and state out over its axes; or name the axes of the batch by "
              "--data-axes";
     return d;
   }
-  std::vector<ir::MeshAxis> given = NABLA_TRY(axes_of(mesh));
   if (!module.mesh()) out.meshes.push_back({"ranks", std::move(given), nullptr}), given.clear();
   for (const ir::MeshAxis& a : given) {
     std::vector<ir::MeshAxis>& axes = out.meshes[0].axes;

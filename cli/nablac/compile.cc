@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -120,7 +121,7 @@ void add_collective_options(CLI::App& command, CompileArgs& args) {
           fmt::format("fail when a rank sends more in a run of an entry: {}", kByteUnits))
       ->check(number_of_bytes());
   CLI::Option* overlap = add("--overlap-bytes", "schedule-collectives", "overlap-bytes")->check(number_of_bytes());
-  CLI::Option* prefetch = add("--prefetch", "schedule-collectives", "prefetch")->check(CLI::NonNegativeNumber & CLI::TypeValidator<int>());
+  CLI::Option* prefetch = add("--prefetch", "schedule-collectives", "prefetch")->check(CLI::Range(0, INT_MAX));
   add("--reshard-after-forward", "regather", "reshard-after-forward")->check(CLI::IsMember({"true", "false"}));
   add("--hoist-collectives", "hoist-collectives", "ops");
   command.add_flag("--deterministic", args.options.deterministic,

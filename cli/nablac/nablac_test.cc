@@ -310,6 +310,8 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
             "error[E0901]: --bucket-bytes: the module has no mesh, so that one rank runs it, which exchanges nothing");
   EXPECT_EQ(refused({one, "--no-overlap"}).substr(0, 42), "error[E0901]: --no-overlap: the module has");
   EXPECT_EQ(refused({one, "--mesh", "dp=2"}), "error[E0901]: --mesh: the module has no mesh");
+  EXPECT_EQ(refused({one, "--mesh", "4"}), "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2, not `4`");
+  EXPECT_EQ(refused({many, "--prefetch", "-1"}), "error[E0901]: nablac: --prefetch: Value -1 not in range 0 to 2147483647");
   EXPECT_EQ(refused({many, "--mesh", "dp"}),
             "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2, not `dp`");
   EXPECT_EQ(refused({many, "--mesh", "dp=2,"}),

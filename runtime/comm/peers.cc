@@ -377,22 +377,26 @@ class Rank final : public Communicator {
       if (!deadline)
         deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(allowed));
       else if (Clock::now() > *deadline)
-        return kept(error(Code::kTooLate, "{}, and nothing came in {:.1f} s", what(e), allowed));
+        return kept(late(e, allowed));
     }
   }
 
-  // "rank 1 waits in all_reduce of 4 bytes of group dp for ranks 0 and 2"
+  // "rank 1 waits in all_reduce of 4 bytes of group dp for ranks 0, 2"
   std::string what(const Exchange& e) const {
-    std::string ranks;
     std::vector<uint32_t> named;
-    for (const Open& o : e.open) {
-      if (!o.comes || std::count(named.begin(), named.end(), o.peer) > 0) continue;
-      named.push_back(o.peer);
-      ranks += fmt::format("{}{}", ranks.empty() ? (named.empty() ? "" : " for rank ") : ", ", o.peer);
-    }
+    for (const Open& o : e.open)
+      if (o.comes && std::count(named.begin(), named.end(), o.peer) == 0) named.push_back(o.peer);
+    std::string ranks;
+    for (size_t i = 0; i < named.size(); ++i)
+      ranks += fmt::format("{}{}", i > 0 ? ", " : named.size() > 1 ? " for ranks " : " for rank ", named[i]);
     if (e.group == nullptr) return fmt::format("rank {} waits with a message of {} bytes{}", me_, e.call.bytes, ranks);
     return fmt::format("rank {} waits in {} of {} bytes of group {}{}", me_, op_name(e.call.kind), e.call.bytes,
                        e.group->name, ranks);
+  }
+  Diagnostic late(const Exchange& e, double allowed) const {
+    Diagnostic d = error(Code::kTooLate, "{}, and nothing came in {:.1f} s", what(e), allowed);
+    d.help = options_.late_help;
+    return d;
   }
   Diagnostic explained(const Exchange& e, Diagnostic d) const {
     d.notes.push_back(what(e));

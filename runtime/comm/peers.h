@@ -15,6 +15,7 @@ namespace nabla::comm {
 
 struct PeerOptions {
   double deadline_s = 300;      ///< how long a rank waits for its partners, a second more for every MiB
+  const char* late_help = "";   ///< of E0611, for callers who set the deadline by no option of nabla-run
   bool yield = true;            ///< other ranks want this CPU: leave it to them while waiting
   uint32_t in_flight = 1;       ///< of the rank's program: comm::in_flight
   /// What ends the waiting: another rank's failure, as whoever watches them all tells it. Called often. May be null.

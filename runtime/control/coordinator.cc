@@ -331,7 +331,8 @@ class Coordinator::Server {
     std::vector<std::string> lines;
     for (size_t at = 0; at < text.size();) {
       size_t end = std::min(text.find('\n', at), text.size());
-      if (end > at) lines.push_back(text.substr(at, end - at));
+      std::string line = text.substr(at, end - at);
+      if (line.find_first_not_of(" \t\r") != line.npos) lines.push_back(std::move(line));
       at = end + 1;
     }
     if (!lines.empty()) d.notes.push_back("it wrote last:");

@@ -61,14 +61,27 @@ void wait_until_closed(const Socket& coordinator) {
   }
 }
 
-int wait_for(pid_t child, int pipe, const KeepOptions& options, std::string& tail) {
+/// Where boards go: "FOLDER/rank-3.json"; empty: nowhere.
+std::string report_of(const Shared& s) {
+  return s.folder[0] == 0 || s.rank.load() == UINT32_MAX ? "" : fmt::format("{}/rank-{}.json", s.folder, s.rank.load());
+}
+void write_report(const Shared& s) {
+  if (!report_of(s).empty()) (void)write_board(s.board, s.rank.load(), s.epoch.load(), s.folder);
+}
+
+/// `early`: the report was written while the rank still lived.
+int wait_for(pid_t child, int pipe, const KeepOptions& options, const Shared& shared, std::string& tail, bool& early) {
   int status = 0, sent = 0;
   bool open = true;
   for (int64_t since = 0;;) {
     pollfd ready{pipe, POLLIN, 0};
     if (open && ::poll(&ready, 1, 20) == 1) open = hand_on(pipe, tail);
     if (!open) usleep(2000);
-    if (::waitpid(child, &status, WNOHANG) == child) break;
+    if (::waitpid(child, &status, WNOHANG | WUNTRACED) == child) {
+      if (!WIFSTOPPED(status)) break;
+      // Where the others lose it, mpirun ends all so soon that nothing can be written then.
+      early = true, write_report(shared);
+    }
     if (passed_on != sent) sent = passed_on, since = comm::steady_us(), ::kill(child, sent);
     if (options.give_up && options.give_up()) ::kill(child, SIGKILL);
     // Who was stopped does not hear it.
@@ -111,16 +124,19 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // of a launcher that is killed nobody would end the ranks
   if (options.begin) options.begin();
   std::string tail;
-  int status = wait_for(child, ends[0], options, tail);
+  bool early = false;
+  int status = wait_for(child, ends[0], options, shared, tail, early);
   int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   if (signal != 0 || (exit != 0 && exit != options.stopped)) {
-    if (shared.folder[0] != 0 && shared.rank.load() != UINT32_MAX)
-      (void)write_board(shared.board, shared.rank.load(), shared.epoch.load(), shared.folder);
+    write_report(shared);
     Socket coordinator = tell_coordinator(shared, signal, exit, std::move(tail));
     if (options.end)
       options.end();
     else
       wait_until_closed(coordinator);
+  } else if (early) {
+    ::unlink(report_of(shared).c_str());
+    ::rmdir(shared.folder);  // unless others are in it
   }
   exit_code = signal != 0 ? options.lost : exit;
   return false;

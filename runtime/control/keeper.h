@@ -38,6 +38,9 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
 /// Writes the board of a rank: FOLDER/rank-3.json. E0803.
 Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, const std::string& folder);
 
+/// Can reports be written into this folder, which may have to be made? E0803.
+Status check_reports(const std::string& folder);
+
 /// Removes the reports of an earlier run from a folder, if there are any.
 void clear_reports(const std::string& folder);
 

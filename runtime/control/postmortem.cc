@@ -70,6 +70,15 @@ Status write_cause(const Diagnostic& why, const std::string& folder) {
   return write(folder, "cause.json", {{"code", static_cast<int>(why.code)}, {"text", text}});
 }
 
+Status check_reports(const std::string& folder) {
+  bool made = ::mkdir(folder.c_str(), 0777) == 0;
+  if (made || (errno == EEXIST && ::access((folder + "/.").c_str(), W_OK | X_OK) == 0)) {
+    if (made) ::rmdir(folder.c_str());  // only a run that fails leaves one
+    return Ok{};
+  }
+  return error(Code::kWriteFailed, "--reports: nothing can be written into {}: {}", folder, std::strerror(errno));
+}
+
 void clear_reports(const std::string& folder) {
   Result<std::vector<std::string>> names = boards_in(folder);
   if (!names.ok()) return;

@@ -171,6 +171,32 @@ Result<Socket> connect_to(const std::string& address, double timeout_s) {
   return error(Code::kCoordinatorLost, "the coordinator at {} does not answer in {} s: {}", address, timeout_s, why);
 }
 
+std::string address_towards(const std::string& host) {
+  addrinfo wanted{}, *found = nullptr;
+  wanted.ai_family = AF_INET, wanted.ai_socktype = SOCK_DGRAM;
+  if (::getaddrinfo(host.c_str(), "9", &wanted, &found) != 0) return "";
+  std::string out;
+  int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_in own{};
+  socklen_t size = sizeof own;
+  char text[INET_ADDRSTRLEN];
+  if (fd >= 0 && ::connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+      ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0 &&
+      ::inet_ntop(AF_INET, &own.sin_addr, text, sizeof text) != nullptr)
+    out = text;
+  if (fd >= 0) ::close(fd);
+  ::freeaddrinfo(found);
+  return out;
+}
+
+std::string meeting_place(uint32_t local_ranks, uint32_t ranks) {
+  if (local_ranks == ranks) return "127.0.0.1:0";
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  std::string own = address_towards(name);
+  return (own.empty() ? "127.0.0.1" : own) + ":0";
+}
+
 bool write_all(const Socket& to, std::string_view bytes, double timeout_s) {
   Clock::time_point deadline = after(timeout_s);
   while (!bytes.empty()) {

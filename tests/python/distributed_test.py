@@ -1,6 +1,7 @@
 """nabla.distributed: one process alone, and processes of mpirun."""
 
 import importlib
+import os
 import pathlib
 import re
 import subprocess
@@ -98,10 +99,100 @@ begin = time.time()
 try:
     d.barrier()
 except nb.Error as e:
-    say(f"{e.code} {4 < time.time() - begin < 12} {'for rank 1' in str(e)}")
+    say(f"{e.code} {4 < time.time() - begin < 12} {'for rank 1, and' in str(e)} {'rank 0 calls barrier()' in str(e)}")
+    assert "nabla.distributed.init(timeout=...) sets how long others wait" in str(e) and "--" not in str(e), e
     raise
 """, tmp_path, timeout=5)
-    assert o.returncode != 0 and o.stdout == "E0611 True True\n", o.stdout + o.stderr
+    assert "AssertionError" not in o.stderr
+    assert o.returncode != 0 and o.stdout == "E0611 True True True\n", o.stdout + o.stderr
+
+
+# What rank 0 does, what the others do, and what all are told.
+DIFFERENT_CALLS = [
+    ("d.barrier()", "d.all_reduce(np.ones(3))", r"rank 0 calls barrier\(\), and rank 1 all_reduce\(float64\[3\], op=.sum.\)"),
+    ("d.broadcast(x)", "d.broadcast(x, root=1)",
+     r"rank 0 calls broadcast\(float32\[4, 8\], root=0\), and rank 1 broadcast\(float32\[4, 8\], root=1\)"),
+    ("bundle.run('step', x=x)", "bundle.run('other', x=x)",
+     r"rank 0 calls `step` of \S*two.nbundle\(\), and rank 1 `other` of \S*two.nbundle\(\)"),
+    ("bundle.run('step', x=x)", "bundle.run('step', x=nb.ones((6, 8)))",
+     r"rank 0 calls `step` of .*, and rank 1 `step` of \S*two.nbundle\(x: f32\[6,8\]\)"),
+    ("bundle.run('step', x=x)", "d.barrier()", r"rank 0 calls `step` of \S*two.nbundle\(\), and rank 1 barrier\(\)"),
+    ("bundle.get_state('w')", "bundle.save_state('/dev/null')",
+     r"rank 0 calls get_state\(\"w\"\) of \S*two.nbundle, and rank 1 save_state of \S*two.nbundle"),
+    ("f(s)", "g(s)", r"rank 0 calls `main` of twice\(\), and rank 1 `main` of thrice\(\)"),
+    ("f(s)", "h(s)", r"rank 0 calls `main` of twice\(\), and rank 1 fourfold, compiled to a bundle with SHA-256 [0-9a-f]{64}"),
+]
+
+
+def test_ranks_that_make_different_calls_are_told_at_once(tmp_path):
+    path = tmp_path / "two.nbundle"
+    w = {"w": nb.spec((8, 6))}
+
+    def step(state, x):
+        return {"w": state["w"] + 1}, {"y": nb.sum(x @ state["w"])}
+
+    def other(state, x):
+        return {"w": state["w"]}, {"y": nb.sum(x @ state["w"])}
+
+    x = nb.spec((4, 8))
+    program = nb.export({"step": step, "other": other}, state=w, args={"step": {"x": x}, "other": {"x": x}})
+    nb.compile_bundle(program, path, mesh={"dp": 2}, data_axes="dp")
+    o = run(2, f"""
+bundle = nb.load_bundle({str(path)!r})
+bundle.set_state("w", nb.ones((8, 6)))
+x = nb.ones((4, 8))
+mesh = nb.DeviceMesh("m", (2,), ("dp",))
+s = nb.shard(nb.ones((4, 8)), mesh, nb.P("dp", None))
+def twice(v): return v * 2
+def thrice(v): return v * 3
+def fourfold(v): return v * 4
+f, g, h = (nb.jit(k, engine="mpi") for k in (twice, thrice, fourfold))
+assert f(s).tolist() == g(s).tolist() or True
+for mine, theirs, said in {DIFFERENT_CALLS!r}:
+    begin = time.time()
+    try:
+        eval(mine if r == 0 else theirs)
+    except nb.Error as e:
+        import re
+        assert e.code == "E0614" and re.search(said, str(e)) and "the same calls in the same order" in str(e), e
+        assert time.time() - begin < 10
+        say("told")
+d.barrier()  # they may go on together
+assert bundle.run("step", x=x)["y"].item() == 4 * 8 * 6
+""", tmp_path, timeout=60)
+    assert (o.returncode, o.stdout) == (0, "told\n" * 2 * len(DIFFERENT_CALLS)), o.stdout + o.stderr
+
+
+def test_a_rank_that_leaves_early_is_told_from_one_that_is_slow(tmp_path):
+    begin = time.time()
+    o = run(2, "if r == 0: d.barrier()\n", tmp_path, timeout=60)
+    assert time.time() - begin < 20 and o.returncode != 0
+    assert "rank 0 calls barrier(), and rank 1 finalize()" in o.stderr, o.stderr
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_rank_that_is_stopped_is_unresponsive_for_the_others(stopped, tmp_path):
+    script = f"""
+d.finalize = None
+d.barrier()
+if r == {stopped}:
+    say(os.getpid())
+    os.kill(os.getpid(), signal.SIGSTOP)
+begin = time.time()
+try:
+    d.all_reduce(np.ones(3))
+except nb.Error as e:
+    said = {'"rank 0 is gone or unresponsive"' if stopped == 0 else '"rank 1 (process "'}
+    say(f"{{e.code}} {{said in str(e)}} {{'unresponsive' in str(e)}} {{0.5 < time.time() - begin < 5}}")
+    os._exit(3)
+"""
+    begin = time.time()
+    o = run(3, script, tmp_path, timeout='60, heartbeat=0.2')
+    pid, *lines = o.stdout.split()
+    assert " ".join(lines[:4]) == "E0610 True True True", o.stdout + o.stderr
+    assert time.time() - begin < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
 
 
 LOST = """
@@ -114,19 +205,21 @@ say("not reached")
 """
 
 
-ENDS = ["os.kill(os.getpid(), signal.SIGKILL)", "raise RuntimeError('of rank 1')", "os._exit(3)"]
+WAITS = (r"rank {r} waits in all_gather of 8 bytes of group all for rank 1, and is told to end "
+         r"\(SIGTERM\), as launchers do when another rank has ended")
+ENDS = [("os.kill(os.getpid(), signal.SIGKILL)", WAITS), ("os._exit(3)", WAITS),
+        ("raise RuntimeError('of rank 1')", "rank 1 has ended by an exception: RuntimeError: of rank 1")]
 
 
-@pytest.mark.parametrize("end", ENDS)
-def test_a_rank_that_is_lost_is_named_by_the_others(end, tmp_path):
+@pytest.mark.parametrize("end, said", ENDS)
+def test_a_rank_that_is_lost_is_named_by_the_others(end, said, tmp_path):
     begin = time.time()
     o = run(3, LOST.format(end=end), tmp_path, timeout=60)
     assert time.time() - begin < 20
     assert o.returncode != 0 and o.stdout == "", o.stdout
     for r in (0, 2):
-        said = (rf"E0610.*rank {r} waits in all_gather of 1024 bytes of group all for rank 1, and is told to end "
-                r"\(SIGTERM\), as launchers do when another rank has ended")
-        assert re.search(said, o.stderr), o.stderr
+        here = rf"E0610\]: {said.format(r=r)}\n(   = note: on .*\n)?   = note: rank {r} calls all_reduce\(float64\[3\]"
+        assert re.search(here, o.stderr), o.stderr
 
 
 def test_sigterm_ends_a_rank_that_does_not_wait(tmp_path):

@@ -44,6 +44,7 @@ def test_mesh_numbers_ranks_row_major():
     (lambda: DeviceMesh("m", (2,), ("a", "b")), r"1 sizes, \(2,\), for 2 axes"),
     (lambda: DeviceMesh("m", (2, 2), ("a", "a")), "axis a"),
     (lambda: DeviceMesh("m", (0,), ("a",)), "0"),
+    (lambda: DeviceMesh("m", (2**70,), ("a",)), "E0210.*mesh m: it has more than 1048576 ranks"),
     (lambda: DeviceMesh("m", (2,), ("a",), devices=[1, 0]), "row-major order"),
     (lambda: DeviceMesh("m", (2,), ("a",), bandwidth=2.0), "leave device_refs and bandwidth out"),
     (lambda: MESH.get_axis_size("pp"), "mesh pod has no axis 'pp': it has dp, tp"),

@@ -141,18 +141,26 @@ TEST_F(Faults, ARankThatEndsIsNamedWithWhatItSaidLast) {
   EXPECT_EQ(throws.code, 10) << throws.err;
   EXPECT_HAS(throws.err, "was killed by signal 6 (Aborted) in run 8");
   EXPECT_HAS(throws.err, "a fault of this rank");
-  for (const Outcome* o : {&gives_up, &crashes, &throws}) EXPECT_EQ(o->survivors, 0);
+  Outcome silent = run("rank=1 run=9 do=leave");
+  EXPECT_HAS(silent.err, "ended with exit code 3 in run 8");
+  EXPECT_EQ(silent.err.find("it wrote last"), std::string::npos) << silent.err;
+  for (const Outcome* o : {&gives_up, &crashes, &throws, &silent}) EXPECT_EQ(o->survivors, 0);
 }
 
 // F4
 TEST_F(Faults, ARankThatIsStoppedIsUnresponsive) {
-  Outcome o = run("rank=1 run=3000 do=stop", 9000);
-  EXPECT_EQ(o.code, 10) << o.err;
-  EXPECT_MATCHES(o.err,
-                 "rank 1 \\(process \\d+ on [^)]+\\) is unresponsive: nothing was heard of it for 1\\.\\d s in run "
-                 "\\d+, at exchange \\d+: all_reduce");
-  EXPECT_LT(o.seconds, 10);
-  EXPECT_EQ(o.survivors, 0);
+  for (const char* fault : {"rank=1 run=3000 do=stop", "rank=0 run=3500 do=stop", "rank=3 run=4000 do=stop"}) {
+    Outcome o = run(fault, 9000);
+    std::string rank = std::string("rank ") + fault[5];
+    EXPECT_EQ(o.code, 10) << o.err;
+    EXPECT_MATCHES(o.err, rank + " \\(process \\d+ on [^)]+\\) is unresponsive: nothing was heard of it for 1\\.\\d s in run "
+                                 "\\d+, at exchange \\d+: all_reduce");
+    EXPECT_LT(o.seconds, 10);
+    EXPECT_EQ(o.survivors, 0);
+    // It does not hear that it is to end, and leaves its report nonetheless.
+    Outcome told = Job(kProgram, {"--postmortem", path("reports")}).wait();
+    for (int r : {0, 1, 2, 3}) EXPECT_HAS(told.out, "\n  rank " + std::to_string(r) + " ") << fault;
+  }
 }
 
 // F5, F8
@@ -319,6 +327,23 @@ TEST_F(Faults, WhatIsNotInstalledIsNamed) {
   EXPECT_HAS(plugin.err, "error[E0602]");
   EXPECT_HAS(plugin.err, "libnabla_mpi.so");
   EXPECT_EQ(plugin.survivors, 0);
+}
+
+TEST_F(Faults, ReportsThatCannotBeWrittenAreRefusedAtTheStart) {
+  for (const char* folder : {"/proc/none", "/dev/null"}) {
+    Outcome o = Job(kProgram, train_digits("m", 3, {"--engine", "mpi", "--reports", folder})).wait();
+    EXPECT_EQ(o.code, 30) << o.err;
+    EXPECT_HAS(o.err, std::string("error[E0803]: --reports: nothing can be written into ") + folder + ": ");
+    EXPECT_EQ(o.out.find("init: done"), std::string::npos);
+  }
+}
+
+// A launcher that starts one process gets what the bundle does without one, and is told.
+TEST_F(Faults, OneProcessOfALauncherRunsAllRanksAsThreads) {
+  Outcome o = Job(kProgram, training(44, {"--save-state", path("one.safetensors")}, false), {.before = mpirun(1)}).wait();
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.err, "note: Open MPI (OMPI_COMM_WORLD_RANK) has started one process, which runs all 4 ranks as threads\n");
+  same_state("one.safetensors");
 }
 
 TEST_F(Faults, WhatTheRanksOfOneProcessDoNotHaveIsRefused) {

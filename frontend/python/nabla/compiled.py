@@ -282,7 +282,8 @@ class Compiled:
                                  self._auto_shard, processes)
         if processes:
             with distributed._together():
-                distributed._agree(processes, ["jit", name_of(self._fun), executable.bundle.sha256])
+                name = name_of(self._fun)
+                executable.bundle.agree(f"{name}, compiled to a bundle with SHA-256 {executable.bundle.sha256}", name)
         signature = recompiles.signature_of(arguments, names, types, static, default_float())
         with self._lock:
             self._misses += 1

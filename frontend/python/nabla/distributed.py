@@ -4,10 +4,10 @@ values. No gradient flows through a collective here; those of `nabla.ops` are fo
 
 import atexit
 import contextlib
-import json
 import os
 import sys
 import threading
+import traceback
 
 from . import _nabla
 from ._core import Tensor, asarray
@@ -15,27 +15,30 @@ from ._core import Tensor, asarray
 __all__ = ["all_gather", "all_reduce", "barrier", "broadcast", "finalize", "init", "is_initialized",
            "is_main_process", "local_rank", "rank", "reduce_scatter", "world_size"]
 
-_MISUSE, _DISAGREE = 707, 614
+_MISUSE = 707
 # By their numbers in the runtime.
 _KINDS = {"all_reduce": 0, "all_gather": 1, "reduce_scatter": 2, "broadcast": 5}
 _REDUCTIONS = {None: 0, "sum": 1, "mean": 1, "prod": 2, "max": 3, "min": 4}
-_HEADER = 1024
 
 _lock = threading.RLock()  # one exchange after the other
 _finished = False
 _processes = None  # None: not begun, or over
 
 
-def init(engine=None, timeout=300.0):
+def init(engine=None, timeout=300.0, heartbeat=1.0):
     """Joins the ranks. `engine` is "mpi", "local" (one rank, alone), or None: mpi under mpirun, else local.
-    `timeout`: seconds that a rank waits for the others in one exchange (and one more for every MiB); then E0611. A
-    second call changes nothing. Raises Error: E0602 without the plug-in or Open MPI, E0707 after `finalize`.
+    `timeout`: seconds that a rank waits for the others in one exchange (and one more for every MiB); then E0611.
+    `heartbeat`: every so many seconds a rank tells rank 0 that it lives, over a connection and from a thread of its own;
+    after five of them without a word all others get E0610. 0: nobody watches. A second call changes nothing. Raises
+    Error: E0602 without the plug-in or Open MPI, E0612 where rank 0 is not reached, E0707 after `finalize`.
     """
     global _processes
     if engine not in (None, "mpi", "local"):
         raise ValueError(f"init: engine {engine!r}; there are \"mpi\", \"local\" and None")
     if not timeout > 0:
         raise ValueError(f"init: timeout must be more than 0 seconds, got {timeout!r}")
+    if not heartbeat >= 0:
+        raise ValueError(f"init: heartbeat is in seconds, or 0 for none, got {heartbeat!r}")
     with _lock:
         if _processes:
             return
@@ -43,7 +46,7 @@ def init(engine=None, timeout=300.0):
             engine = "mpi" if "OMPI_COMM_WORLD_SIZE" in os.environ else "local"
         if engine == "mpi" and _finished:
             _nabla.fail(_MISUSE, "init: the ranks have been left by finalize(), and MPI starts once per process")
-        _processes = _nabla.Processes(engine, float(timeout))
+        _processes = _nabla.Processes(engine, float(timeout), float(heartbeat))
         atexit.register(_at_exit)
 
 
@@ -86,17 +89,6 @@ def _together():
         yield _ranks()
 
 
-def _agree(processes, what):
-    """E0614 on every rank where not all are about to do the same."""
-    text = json.dumps(what).encode()[:_HEADER].ljust(_HEADER, b"\0")
-    every = bytes(memoryview(processes.collective(_KINDS["all_gather"], 0, asarray(memoryview(text)),
-                                                  [_HEADER * processes.ranks], 0)))
-    texts = [every[i * _HEADER:(i + 1) * _HEADER].rstrip(b"\0").decode() for i in range(processes.ranks)]
-    for other, theirs in enumerate(texts):
-        if theirs != texts[0]:
-            _nabla.fail(_DISAGREE, f"rank 0 calls {texts[0]}, and rank {other} {theirs}")
-
-
 def _exchange(name, array, shape_of, op=None, root=0):
     import numpy  # not needed by `import nabla`
     given = array if isinstance(array, Tensor) else numpy.asarray(array)
@@ -112,7 +104,8 @@ def _exchange(name, array, shape_of, op=None, root=0):
         size = processes.ranks
         if not (isinstance(root, int) and 0 <= root < size):
             raise ValueError(f"{name}: root {root!r} is no rank; there are {size}")
-        _agree(processes, [name, op, dtype.name, list(tensor.shape), root])
+        how = f", op=\"{op}\"" if op else f", root={root}" if name == "broadcast" else ""
+        processes.agree(f"{name}({dtype.name}{list(tensor.shape)}{how})")
         shape = shape_of(tuple(tensor.shape), size)
         out = processes.collective(_KINDS[name], _REDUCTIONS[op], tensor, shape, root)
     if op == "mean":
@@ -153,7 +146,7 @@ def broadcast(array, root=0):
 def barrier():
     """Returns when all ranks have called it."""
     with _together() as processes:
-        _agree(processes, ["barrier"])
+        processes.agree("barrier()")
 
 
 def finalize():
@@ -170,6 +163,9 @@ def finalize():
 
 
 def _at_exit():
-    # A rank that an exception ends does not wait for the others: the launcher ends them.
-    if getattr(sys, "last_value", None) is None:
+    # A rank that an exception ends does not wait for the others, which are told: else the launcher ends them.
+    why = getattr(sys, "last_value", None)
+    if why is None:
         finalize()
+    elif _processes:
+        _processes.give_up("".join(traceback.format_exception_only(type(why), why)).strip())

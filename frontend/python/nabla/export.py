@@ -430,7 +430,8 @@ def load_bundle(path, threads=0, target="", check_nan=False, rank_class="", engi
     if not native.spread:
         return Bundle(native, str(path), f", one rank of class {rank_class}" if rank_class else _ranks_of(path))
     with distributed._together(), open(path, "rb") as file:
-        distributed._agree(processes, ["load_bundle", hashlib.sha256(file.read()).hexdigest()])
+        digest = hashlib.sha256(file.read()).hexdigest()
+        native.agree(f"load_bundle of a bundle with SHA-256 {digest}", str(path))
     return Bundle(native, str(path), f"{_ranks_of(path)}, of which this process runs rank {processes.rank}")
 
 

@@ -100,7 +100,7 @@ std::vector<Literal> Bundle::run(int entry, const std::vector<Literal>& inputs) 
   std::optional<Interruptible> watched;
   if (session_->loops(entry)) watched.emplace();
   if (!processes_) return plain ? run_plain(entry, inputs) : value_or_throw(session_->call(entry, inputs));
-  return processes_->with_others([&] {
+  return processes_->with_others(call_of(entry, inputs), [&] {
     std::vector<Literal> out = value_or_throw(session_->call(entry, inputs));
     processes_->share(out);
     return out;
@@ -119,6 +119,30 @@ std::vector<Literal> Bundle::run_plain(int entry, const std::vector<Literal>& in
   return out;
 }
 
+void Bundle::agree(const std::string& call, const std::string& name) {
+  key_ = key_of(call), name_ = name;
+  if (processes_) without_lock([&] { processes_->with_others({key_, [&] { return call; }}, [] {}); });
+}
+
+Call Bundle::call_of(int entry, const std::vector<Literal>& inputs) {
+  uint64_t key = key_of("run", key_);
+  auto add = [&](const void* from, size_t bytes) { key = key_of({static_cast<const char*>(from), bytes}, key); };
+  add(&entry, sizeof entry);
+  for (const Literal& a : inputs) {
+    int32_t form[] = {static_cast<int32_t>(a.dtype()), a.rank()};
+    add(form, sizeof form), add(a.shape().data(), a.shape().size() * sizeof a.shape()[0]);
+  }
+  return {key, [this, entry, &inputs] {
+            const exec::EntryInfo& e = session_->entries()[entry];
+            std::string out;
+            for (size_t i = 0; i < inputs.size() && i < e.inputs.size(); ++i)  // the others are the same everywhere
+              if (!fits(e.inputs[i], inputs[i]))
+                out += fmt::format("{}{}: {}{}", out.empty() ? "" : ", ", e.inputs[i].name, name_of(inputs[i].dtype()),
+                                   shape_str(inputs[i].shape()));
+            return fmt::format("`{}` of {}({})", e.name, name_, out);
+          }};
+}
+
 Literal Bundle::state(int leaf) {
   const exec::TensorInfo& info = session_->state_leaves().at(leaf);
   std::vector<Literal> out{Literal(info.dtype, info.shape)};
@@ -126,13 +150,19 @@ Literal Bundle::state(int leaf) {
   if (!processes_)
     get();
   else
-    without_lock([&] { processes_->with_others([&] { get(), processes_->share(out); }); });
+    without_lock([&] {
+      auto says = [&] { return fmt::format("get_state(\"{}\") of {}", info.name, name_); };
+      processes_->with_others({key_of(info.name, key_of("get", key_)), says}, [&] { get(), processes_->share(out); });
+    });
   return std::move(out[0]);
 }
 
 void Bundle::save_state(const std::string& path) {
   if (!processes_) return check(session_->save_state(path));
-  without_lock([&] { processes_->with_others([&] { check(session_->save_state(path)); }); });
+  without_lock([&] {
+    auto says = [&] { return "save_state of " + name_; };
+    processes_->with_others({key_of("save", key_), says}, [&] { check(session_->save_state(path)); });
+  });
 }
 
 }  // namespace nabla::python

@@ -52,12 +52,17 @@ class Bundle {
   void save_state(const std::string& path);
   /// Does this process run one rank, and others the others? They make the same calls in the same order.
   bool spread() const { return processes_ != nullptr; }
+  /// All ranks have made it by the same call, else E0614. `name`: what messages call it. Called with Python's lock.
+  void agree(const std::string& call, const std::string& name);
 
  private:
   static std::shared_ptr<Bundle> of(format::Bundle file, exec::SessionOptions options, std::shared_ptr<Processes> processes, bool each);
+  Call call_of(int entry, const std::vector<Literal>& inputs);
   std::vector<Literal> run_plain(int entry, const std::vector<Literal>& inputs);  // arrays of just the types
 
   std::shared_ptr<Processes> processes_;  // null: all ranks are here
+  uint64_t key_ = 0;
+  std::string name_;
   std::unique_ptr<exec::Session> session_;
   std::string bytes_;
   std::mutex mutex_;

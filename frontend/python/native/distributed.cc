@@ -2,7 +2,9 @@
 #include <dlfcn.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <thread>
 
@@ -13,6 +15,7 @@
 #include "runtime/comm/peers.h"
 #include "runtime/comm/plain_table.h"
 #include "runtime/comm/plugin_transport.h"
+#include "runtime/control/wire.h"
 
 namespace nabla::python {
 namespace {
@@ -66,7 +69,21 @@ bool ends_exchanges(Code code) {
          code == Code::kPayloadCorrupt;
 }
 
+/// What rank 0 tells the others: who watches them listens there. No address: it cannot.
+struct Meeting {
+  char address[256] = "", token[64] = "";
+};
+
+constexpr const char* kLateHelp =
+    "see what those ranks do instead; nabla.distributed.init(timeout=...) sets how long others wait for them";
+constexpr int64_t kSays = 1024;  // bytes of what a call says
+
 }  // namespace
+
+uint64_t key_of(std::string_view bytes, uint64_t key) {
+  for (char c : bytes) key = (key ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return key;
+}
 
 Processes::Waiting::Waiting() : exceptions_(std::uncaught_exceptions()) { waits = waits + 1; }
 Processes::Waiting::~Waiting() {
@@ -74,7 +91,7 @@ Processes::Waiting::~Waiting() {
   if (ended != 0 && std::uncaught_exceptions() == exceptions_) end_by(SIGTERM);
 }
 
-Processes::Processes(const std::string& engine, double timeout_s) : timeout_s_(timeout_s) {
+Processes::Processes(const std::string& engine, double timeout_s, double heartbeat_s) : timeout_s_(timeout_s) {
   if (engine == "local")
     transport_ = std::make_shared<Alone>();
   else
@@ -82,6 +99,43 @@ Processes::Processes(const std::string& engine, double timeout_s) : timeout_s_(t
   table_ = comm::plain_table({transport_->ranks()});
   world_ = value_or_throw(world()(*flatbuffers::GetRoot<format::Ranks>(table_.data()), 1));
   if (ranks() > 1) watch_for_the_end();
+  if (ranks() > 1 && heartbeat_s > 0) meet(heartbeat_s);
+}
+
+// Who watches is a thread of rank 0; where it listens, the others hear by MPI.
+void Processes::meet(double heartbeat_s) {
+  Literal told(DType::kU8, {sizeof(Meeting)});
+  auto& meeting = *static_cast<Meeting*>(told.mutable_data());
+  if (rank() == 0) {
+    std::string token = control::new_token();
+    const char* here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    Result<std::unique_ptr<control::Coordinator>> started = control::Coordinator::start(
+        {.address = control::meeting_place(here == nullptr ? 0 : static_cast<uint32_t>(std::atoi(here)), ranks()),
+         .token = token, .ranks = ranks(), .join_s = timeout_s_, .heartbeat_s = heartbeat_s, .lost_s = 5 * heartbeat_s});
+    if (started.ok()) {
+      coordinator_ = std::move(*started);
+      std::snprintf(meeting.address, sizeof meeting.address, "%s", coordinator_->address().c_str());
+      std::snprintf(meeting.token, sizeof meeting.token, "%s", token.c_str());
+    }
+    exchange({.kind = format::CollectiveKind::Broadcast}, told, told);
+    check(started.ok() ? Status(Ok{}) : Status(started.errors()));
+  } else {
+    exchange({.kind = format::CollectiveKind::Broadcast}, told, told);
+    const auto& heard = *static_cast<const Meeting*>(told.data());
+    if (heard.address[0] == 0) throw Error(error(Code::kCoordinatorLost, "rank 0 cannot listen for the others: it says why"));
+  }
+  const auto& at = *static_cast<const Meeting*>(told.data());
+  member_ = value_or_throw(control::Member::join({.address = at.address, .token = at.token, .rank = rank(), .ranks = ranks(),
+                                                  .join_s = timeout_s_, .heartbeat_s = heartbeat_s, .lost_s = 5 * heartbeat_s},
+                                                 board_));
+}
+
+// Who watches all others is rank 0.
+std::optional<Diagnostic> Processes::verdict() const {
+  std::optional<Diagnostic> why = member_ ? member_->verdict() : std::nullopt;
+  if (why && why->code == Code::kCoordinatorLost)
+    return error(Code::kPeerLost, "rank 0 is gone or unresponsive: rank {} hears nothing of it any more", rank());
+  return why;
 }
 
 int Processes::threads() const {
@@ -91,7 +145,7 @@ int Processes::threads() const {
 }
 
 std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t)> Processes::world() const {
-  return comm::peers_over(transport_, {.deadline_s = timeout_s_, .ended = &ended});
+  return comm::peers_over(transport_, {.deadline_s = timeout_s_, .late_help = kLateHelp, .verdict = [this] { return verdict(); }, .ended = &ended});
 }
 
 void Processes::exchange(comm::CollectiveCall call, const Literal& from, Literal& to) {
@@ -109,12 +163,56 @@ void Processes::share(std::vector<Literal>& values) {
   for (Literal& v : values) exchange({.kind = format::CollectiveKind::Broadcast}, v, v);
 }
 
-void Processes::keep(const Error& e) {
-  const Diagnostic& why = e.diagnostics()[0];
-  if (ends_exchanges(why.code)) failure_ = why;
+// Numbers are compared, and where they differ, texts.
+void Processes::agree(const Call& call) {
+  if (ranks() == 1) return;
+  board_.run.fetch_add(1);
+  Literal key(DType::kU64, {1}), keys(DType::kU64, {ranks()});
+  key.set_i(0, static_cast<int64_t>(call.key));
+  auto gather = [&](const Literal& from, Literal& to) {
+    check(world_->rank(rank()).start(0, {.kind = format::CollectiveKind::AllGather, .dtype = static_cast<format::DType>(from.dtype()),
+                                         .from = from.data(), .to = to.mutable_data(),
+                                         .bytes = static_cast<uint64_t>(from.size_bytes())}));
+    check(world_->rank(rank()).wait(0));
+  };
+  try {
+    gather(key, keys);
+  } catch (const Error& e) {
+    Diagnostic why = e.diagnostics()[0];
+    why.notes.push_back(fmt::format("rank {} calls {}", rank(), call.says()));
+    throw Error(why);
+  }
+  uint32_t other = 0;
+  while (other < ranks() && keys.get_i(other) == keys.get_i(0)) ++other;
+  if (other == ranks()) return;
+  Literal text(DType::kU8, {kSays}), texts(DType::kU8, {ranks() * kSays});
+  std::string says = call.says();
+  std::memcpy(text.mutable_data(), says.data(), std::min<size_t>(says.size(), kSays - 1));
+  gather(text, texts);
+  auto of = [&](uint32_t r) { return static_cast<const char*>(texts.data()) + r * kSays; };
+  Diagnostic why = error(Code::kRanksDisagree, "rank 0 calls {}, and rank {} {}", of(0), other, of(other));
+  why.help = "all ranks make the same calls in the same order, with arrays of the same shapes and dtypes";
+  throw Error(why);
 }
 
-void Processes::close() { check(transport_->close()); }
+Diagnostics Processes::kept(Diagnostics all) {
+  Diagnostic& why = all[0];
+  if (why.help.empty() && why.code == Code::kPeerLost) why.help = "see what that rank said last, and how it ended";
+  if (ends_exchanges(why.code)) failure_ = why;
+  return all;
+}
+
+void Processes::give_up(const std::string& why) {
+  if (member_ && !failure_) (void)member_->report(error(Code::kPeerLost, "rank {} has ended by an exception: {}", rank(), why));
+}
+
+void Processes::close() {
+  with_others({key_of("finalize"), [] { return std::string("finalize()"); }}, [] {});
+  if (member_) member_->leave();
+  if (std::optional<Diagnostic> why = verdict()) throw Error(*why);
+  check(transport_->close());
+  member_.reset();
+}
 
 namespace {
 
@@ -132,12 +230,22 @@ Value collective(Processes& all, int kind, int reduction, const Value& from, std
 
 void bind_distributed(py::module_& m) {
   py::class_<Processes, std::shared_ptr<Processes>>(m, "Processes", "The processes that a launcher started, of which this is one.")
-      .def(py::init<const std::string&, double>(), py::arg("engine"), py::arg("timeout"))
+      .def(py::init([](const std::string& engine, double timeout, double heartbeat) {
+             return without_lock([&] { return std::make_shared<Processes>(engine, timeout, heartbeat); });
+           }),
+           py::arg("engine"), py::arg("timeout"), py::arg("heartbeat"))
       .def_property_readonly("engine", &Processes::engine)
       .def_property_readonly("rank", &Processes::rank)
       .def_property_readonly("ranks", &Processes::ranks)
       .def_property_readonly("failed", &Processes::failed)
+      .def(
+          "agree",
+          [](Processes& all, const std::string& call) {
+            without_lock([&] { all.with_others({key_of(call), [&] { return call; }}, [] {}); });
+          },
+          py::arg("call"))
       .def("collective", &collective, py::arg("kind"), py::arg("reduction"), py::arg("value"), py::arg("shape"), py::arg("root"))
+      .def("give_up", [](Processes& all, const std::string& why) { without_lock([&] { all.give_up(why); }); }, py::arg("why"))
       .def("close", [](Processes& all) { without_lock([&] { all.close(); }); });
 }
 

@@ -10,18 +10,30 @@
 #include "frontend/cpp/tensor.h"
 #include "runtime/base/literal.h"
 #include "runtime/comm/comm.h"
+#include "runtime/comm/recorder.h"
 #include "runtime/comm/transport.h"
 #include "runtime/comm/world.h"
+#include "runtime/control/coordinator.h"
+#include "runtime/control/member.h"
 #include "runtime/format/ranks_generated.h"
 
 namespace nabla::python {
+
+/// What a rank is about to do together with the others.
+struct Call {
+  uint64_t key = 0;                  ///< the same on all ranks that do the same
+  std::function<std::string()> says; ///< for people, where they do not
+};
+/// A number for these bytes, after those that `key` stands for.
+uint64_t key_of(std::string_view bytes, uint64_t key = 14695981039346656037u);
 
 /// All processes that a launcher started, of which this is one, or with the engine `local` this one alone. One thread at a
 /// time uses it. Throws Error.
 class Processes {
  public:
-  /// `timeout_s`: how long this rank waits for others, a second more for every MiB.
-  Processes(const std::string& engine, double timeout_s);
+  /// `timeout_s`: how long this rank waits for others, a second more for every MiB. `heartbeat_s`: how often ranks say that
+  /// they live; after five of these without a word a rank is lost. 0: nobody watches them.
+  Processes(const std::string& engine, double timeout_s, double heartbeat_s);
   std::string engine() const { return transport_->name(); }
   uint32_t rank() const { return transport_->rank(); }
   uint32_t ranks() const { return transport_->ranks(); }
@@ -29,6 +41,8 @@ class Processes {
   /// Threads that a rank may have where those of its machine share the CPUs.
   int threads() const;
 
+  /// All ranks are about to make this call, else every one gets E0614, which says who calls what.
+  void agree(const Call& call);
   /// A collective of all ranks: `call` says which, its arrays and their bytes apart. Both may be the same array.
   void exchange(comm::CollectiveCall call, const Literal& from, Literal& to);
   /// Gives every rank the values of rank 0.
@@ -36,8 +50,15 @@ class Processes {
   /// What exec::SessionOptions::world asks for.
   std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t in_flight)> world() const;
 
-  /// Calls f, in which this rank may wait for others. While it does, SIGTERM makes it fail with E0610, which says for whom
-  /// it waited: launchers end all ranks so when one has ended. After such a failure every call throws it.
+  /// Makes a call, in which this rank may wait for others. While it does, SIGTERM makes it fail with E0610, which says for
+  /// whom it waited: launchers end all ranks so when one has ended. After such a failure every call throws it.
+  template <class F>
+  auto with_others(const Call& call, F f) {
+    return with_others([&] {
+      agree(call);
+      return f();
+    });
+  }
   template <class F>
   auto with_others(F f) {
     if (failure_) throw Error(*failure_);
@@ -45,13 +66,14 @@ class Processes {
       Waiting waiting;
       return f();
     } catch (const Error& e) {
-      keep(e);
-      throw;
+      throw Error(kept(e.diagnostics()));
     }
   }
   /// Whether an exchange has failed: then the others are not waited for.
   bool failed() const { return failure_.has_value(); }
   void close();
+  /// Tells the others why this rank does not come to what they call.
+  void give_up(const std::string& why);
 
  private:
   // Until its end, SIGTERM is left to who waits; then it ends the process, if it has come and nobody has failed by it.
@@ -64,10 +86,16 @@ class Processes {
    private:
     int exceptions_;
   };
-  void keep(const Error& e);
+  // With help for who calls from Python.
+  Diagnostics kept(Diagnostics why);
+  void meet(double heartbeat_s);
+  std::optional<Diagnostic> verdict() const;
 
   std::shared_ptr<comm::Transport> transport_;
   double timeout_s_;
+  comm::Board board_;  // heartbeats tell of it: its runs are calls that all make
+  std::unique_ptr<control::Coordinator> coordinator_;  // of rank 0
+  std::unique_ptr<control::Member> member_;            // null: nobody watches
   std::vector<uint8_t> table_;
   std::unique_ptr<comm::World> world_;
   std::optional<Diagnostic> failure_;

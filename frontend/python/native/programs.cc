@@ -287,6 +287,7 @@ void bind_bundle(py::module_& m) {
       .def("load_state", [](Bundle& b, const std::string& path) { check(b.session().load_state(path)); })
       .def("save_state", &Bundle::save_state)
       .def_property_readonly("spread", &Bundle::spread)
+      .def("agree", &Bundle::agree)
       .def("load_weights",
            [](Bundle& b, const std::string& path, const std::vector<std::string>& maps, bool partial) {
              return value_or_throw(b.session().load_weights({path, maps, partial}));
