@@ -8,6 +8,7 @@
 #include "ir/cost/least_work.h"
 #include "ir/kernel_ir/eval.h"
 #include "passes/rewrite.h"
+#include "passes/shard/early_sums.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/parts.h"
 
@@ -441,6 +442,27 @@ Status check_separable(const Function& f, const ir::MeshAxis& axis) {
   return Ok{};
 }
 
+// The loop over microbatches, after one for what they need of all of them and inputs alone decide.
+Result<ir::FunctionPtr> in_stages(const OneMicrobatch& one, Exchange exchange, size_t reads, ir::Module& module, const ir::OpTable& ops) {
+  std::vector<bool> inside;
+  for (size_t i = 0; i < one.f.params.size(); ++i) inside.push_back(one.cut.contains(i));
+  std::optional<Stages> stages = early_sums(one.f, one.axis.name, inside, reads, ops, module);
+  if (!stages) return MicrobatchLoop(one, exchange, module, ops).run();
+  std::map<size_t, int> cut;
+  for (size_t i = 0; i < stages->params.size(); ++i)
+    if (auto dim = one.cut.find(stages->params[i]); dim != one.cut.end()) cut[i] = dim->second;
+  stages->first = *NABLA_TRY(MicrobatchLoop({stages->first, one.axis, cut, {}}, exchange, module, ops).run());
+  stages->second = *NABLA_TRY(MicrobatchLoop({stages->second, one.axis, one.cut, one.stacked}, exchange, module, ops).run());
+  return std::make_shared<const Function>(joined(*stages, one.f.name, ops, module));
+}
+
+// How many of the function's first parameters are state.
+size_t reads_of(const ir::Module& m, const std::string& function) {
+  for (const ir::Entry& e : m.entries)
+    if (e.function == function) return e.reads.size();
+  return 0;
+}
+
 }  // namespace
 
 Result<Exchange> exchange_option(const PassContext& context) {
@@ -474,7 +496,7 @@ Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Mo
       return cut;
     };
     OneMicrobatch microbatch{*one, axis, along(f->params), along(f->results)};
-    local.set(NABLA_TRY(MicrobatchLoop(microbatch, exchange, local, ops).run()));
+    local.set(NABLA_TRY(in_stages(microbatch, exchange, reads_of(sharded, f->name), local, ops)));
   }
   std::erase_if(local.symbols, [&](const ir::SymbolRef& s) { return s->axis == axis.name; });
   local.meshes = without_temporal_axes(local).meshes;

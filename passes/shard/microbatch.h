@@ -20,8 +20,9 @@ Result<Exchange> exchange_option(const PassContext& context);
 /// which begin with the neutral element, in f32 where they are narrower; what is gathered over the axis is stacked. What
 /// does not depend on it is computed once, before the scan; what depends on the scan's results after it. Iotas and
 /// random numbers along the axis are made for all microbatches before it, so that a draw does not depend on their
-/// number. E0210 where a microbatch needs what follows from all of them (a mean over the batch that is subtracted
-/// again), and where a branch or a loop communicates over the axis: such ops are not separable. The mesh loses the axis.
+/// number. What a microbatch needs of all of them is summed in a loop before if it follows from inputs alone (the count of a
+/// masked mean). Else it is E0210 (a mean over the batch that is subtracted again), as where a branch or a loop communicates
+/// over the axis: such ops are not separable. The mesh loses the axis.
 Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Module& local, const ir::OpTable& ops);
 
 /// The module whose mesh has no temporal axis, and whose layouts are those of the ranks alone. A mesh without any other

@@ -35,16 +35,6 @@ using kernel_ir::Combiner;
 /// By function, of those that are bodies of loops.
 using SumsOfBodies = std::map<std::string, LoopSums>;
 
-bool is_deterministic(const PassContext& context) {
-  return context.options.count("deterministic") > 0 && context.options.at("deterministic") == "true";
-}
-
-// Whether ranks combine sums of narrower floats in f32.
-bool sums_in_f32(const PassContext& context) {
-  auto option = context.options.find("reduce-dtype");
-  return option != context.options.end() && option->second == "f32";
-}
-
 /// One function's local form. Parameters and results have the layouts of the sharded function's values, but for what is
 /// pending in a body.
 class FunctionPartition {
@@ -477,7 +467,7 @@ class FunctionPartition {
   std::vector<Part> parts_;    // by value
   std::map<ValueId, std::vector<Part>> combined_;  // pending values with their sums made
   std::vector<char> sum_points_ = sum_points(f_);
-  bool in_f32_ = sums_in_f32(context_);
+  bool in_f32_ = sums_in_f32(context_).value();
   std::map<ValueId, std::function<Val(const ir::Type&)>> uniform_;  // what has one value for all elements, of any part's type
   std::vector<char> summed_;   // by value: is a sum that was begun here pending in it?
   std::set<std::string> begun_;
@@ -584,6 +574,7 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
     return out;
   }
   (void)NABLA_TRY(check_collectives(module));
+  (void)NABLA_TRY(sums_in_f32(context));
   const ir::Module sharded = with_local_symbols(module);
   ir::Module out = without_layouts(sharded);
   const Mesh& mesh = *sharded.mesh();

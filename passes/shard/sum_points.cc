@@ -38,34 +38,42 @@ bool passes_sums(const ir::Function& f, const Node& n, const std::set<size_t>& w
 }
 
 std::vector<char> sum_points(const ir::Function& f) {
-  struct Demand {
-    int readers = 0;
-    bool summed = false;  // a reader needs the sum itself
-    double later = 0;     // bytes of the sums that follow from readers that hand it on
-  };
   auto bytes = [&](ValueId id) { return static_cast<double>(f.type(id).bytes().bounds().max); };
-  std::vector<Demand> demands(f.values.size());
+  std::vector<std::set<ValueId>> made(f.values.size());  // by value: the sums that its readers need, or that follow from them
+  std::vector<int> readers(f.values.size(), 0);
   std::vector<char> out(f.values.size(), false);
-  auto total = [&](ValueId id) { return demands[id].later + (demands[id].summed ? bytes(id) : 0); };
-  for (ValueId id : f.results) demands[id].summed = true;
+  for (ValueId id : f.results) made[id].insert(id);
   for (auto n = f.nodes.rbegin(); n != f.nodes.rend(); ++n) {
-    double later = 0;
+    std::set<ValueId> later;
     for (ValueId id : n->results) {
-      out[id] = demands[id].readers > 1 && total(id) > bytes(id);
-      later += std::min(total(id), bytes(id));
+      double total = 0;
+      for (ValueId sum : made[id]) total += bytes(sum);
+      if (total > bytes(id)) out[id] = readers[id] > 1, made[id] = {id};
+      later.insert(made[id].begin(), made[id].end());
     }
-    std::set<ValueId> seen;
-    for (size_t i = 0; i < n->operands.size(); ++i) {
-      ValueId id = n->operands[i];
-      if (!seen.insert(id).second) continue;
-      ++demands[id].readers;
+    for (ValueId id : std::set<ValueId>(n->operands.begin(), n->operands.end())) {
+      ++readers[id];
       if (hands_on(f, *n, id))
-        demands[id].later += later;
+        made[id].insert(later.begin(), later.end());
       else
-        demands[id].summed = true;
+        made[id].insert(id);
     }
   }
   return out;
+}
+
+bool is_deterministic(const PassContext& context) {
+  auto option = context.options.find("deterministic");
+  return option != context.options.end() && option->second == "true";
+}
+
+Result<bool> sums_in_f32(const PassContext& context) {
+  auto option = context.options.find("reduce-dtype");
+  if (option == context.options.end() || option->second.empty()) return false;
+  if (option->second != "f32") return error(Code::kBadOption, "partition: reduce-dtype is f32, or nothing, not `{}`", option->second);
+  if (is_deterministic(context))
+    return error(Code::kBadOption, "reduce-dtype=f32 is given, and of deterministic programs ranks exchange granules of sums");
+  return true;
 }
 
 }  // namespace nabla::passes

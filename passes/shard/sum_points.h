@@ -1,4 +1,4 @@
-// Where sums over ranks are made.
+// Where sums over ranks are made, and in what.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "passes/pass.h"
 
 namespace nabla::passes {
 
@@ -16,5 +17,10 @@ bool passes_sums(const ir::Function& f, const ir::Node& n, const std::set<size_t
 /// on. So it is where the sums that its readers need, or that follow from them, have more bytes than the value itself: the
 /// gradient g of which an optimizer needs 0.1 * g and g * g is exchanged once, and not twice.
 std::vector<char> sum_points(const ir::Function& f);
+
+/// Whether ranks add up floating-point numbers in a fixed order: the option `deterministic`.
+bool is_deterministic(const PassContext& context);
+/// Whether sums of narrower floats are combined in f32: the option `reduce-dtype`. E0901 for another dtype, and beside `deterministic`.
+Result<bool> sums_in_f32(const PassContext& context);
 
 }  // namespace nabla::passes

@@ -74,6 +74,38 @@ def test_narrow_sums_may_be_exchanged_in_f32(tmp_path):
     assert (plain, wide) == ({"bf16"}, {"f32"}) and bytes_of_f32 == 2 * bytes_of_bf16
 
 
+@pytest.mark.parametrize("options", [
+    dict(mesh={"dp": 2}, data_axes="dp", zero=2, microbatches=4), dict(microbatches=8),
+    dict(mesh={"dp": 2}, data_axes="dp", zero=3, microbatches=2, grad_sync="last"),
+    dict(mesh={"dp": 2}, data_axes="dp", microbatches=4, grad_sync="each"),
+    dict(mesh={"dp": 2}, data_axes="dp", microbatches=4, deterministic=True)])
+def test_a_masked_mean_of_microbatches_is_that_of_the_batch(tmp_path, options):
+    """Its count, which each microbatch divides by, is known before the first: it follows from the mask alone."""
+    def loss(w, x, lengths):
+        mask = (nb.arange(6)[None, :] < lengths[:, None]).astype("float32")
+        each = nb.sum((nb.tanh(x @ w) - 1.0) ** 2, axis=-1)
+        return nb.sum(each * mask) / nb.maximum(nb.sum(mask), 1.0)
+
+    def step(state, x, lengths):
+        value, grad = nb.value_and_grad(loss)(state["w"], x, lengths)
+        return {"w": state["w"] - 0.5 * grad}, {"loss": value, "tokens": nb.sum(lengths)}
+
+    program = nb.export({"step": step}, state={"w": nb.spec((8, 4))},
+                        args={"step": {"x": nb.spec((16, 6, 8)), "lengths": nb.spec((16,), "int32")}})
+    x, lengths = nb.random.normal(nb.random.key(1), (16, 6, 8)), nb.asarray([i % 7 for i in range(16)])
+
+    def run(**options):
+        b = nb.compile_bundle(program, tmp_path / "m.nbundle", **options)
+        b.set_state("w", nb.random.normal(nb.random.key(2), (8, 4)))
+        outs = [b.run("step", x=x, lengths=lengths) for _ in range(3)]
+        return [(out["loss"].item(), out["tokens"].item()) for out in outs], b.get_state("w").tolist()
+
+    (outs, w), (expected, of_one) = run(**options), run()
+    assert expected[-1][0] < expected[0][0]
+    assert outs == [(pytest.approx(value, rel=1e-5), tokens) for value, tokens in expected]
+    assert nb.allclose(nb.asarray(w), nb.asarray(of_one), rtol=1e-4, atol=1e-6).item()
+
+
 def recurrent(clip):
     def loss(p, x, y):
         def cell(hidden, now):

@@ -82,19 +82,22 @@ TEST(Microbatches, AStepIsThatOfTheBatch) {
 
 std::string refusal(const std::string& body, const std::string& mesh = "mb=4 temporal",
                     const std::string& layout = "mb") {
-  auto m = ir::parse_module("nabla 1 flat\nmesh pod = {" + mesh + "}\nfunc @f(%x: f32[8@{" + layout + "},4]) {\n" + body + "}\n",
+  auto m = ir::parse_module("nabla 1 flat\nmesh pod = {" + mesh + "}\nstate w: f32[4]\nentry f calls @f {\n  reads w\n  inputs x\n" +
+                                "  outputs y\n}\nfunc @f(%w: f32[4], %x: f32[8@{" + layout + "},4]) {\n" + body + "}\n",
                             "test.nbl", ops::all_ops());
   if (!m.ok()) return m.errors()[0].message;
-  auto got = run_sharded(*m, "f", {Literal(DType::kF32, {8, 4})});
+  auto got = run_sharded(*m, "f", {Literal(DType::kF32, {4}), Literal(DType::kF32, {8, 4})});
   return got.ok() ? "ok" : got.errors()[0].message;
 }
 
-TEST(Microbatches, WhatNeedsAllOfThemIsRefused) {
-  EXPECT_EQ(
-      refusal(" %m = reduce_max(%x) {axes=[0]}\n %b = broadcast_in_dim(%m) {dims=[1], shape=[8, 4]}\n"
-              " %y = sub(%x, %b)\n return %y\n"),
-      "sub is not separable along the temporal axis mb of 4 microbatches: a microbatch needs what is combined over "
-      "all of them (%1 is the result of reduce_max)");
+// What follows from inputs alone is known before the first microbatch.
+TEST(Microbatches, WhatNeedsAllOfThemIsRefusedIfItFollowsFromState) {
+  const std::string centred = " %m = reduce_max(%v) {axes=[0]}\n %b = broadcast_in_dim(%m) {dims=[1], shape=[8, 4]}\n"
+                              " %y = sub(%x, %b)\n return %y\n";
+  EXPECT_EQ(refusal(" %v = tanh(%x)\n" + centred), "ok");
+  EXPECT_EQ(refusal(" %ws = broadcast_in_dim(%w) {dims=[1], shape=[8, 4]}\n %v = mul(%x, %ws)\n" + centred),
+            "sub is not separable along the temporal axis mb of 4 microbatches: a microbatch needs what is combined over "
+            "all of them (%m is the result of reduce_max)");
 }
 
 TEST(Microbatches, LayoutsPutThemLast) {
