@@ -90,6 +90,11 @@ void Network::limit(int host, const std::string& rate) const {
   in(host, "tc qdisc add dev eth0 root tbf rate " + rate + " burst 16kb latency 400ms");
 }
 
+bool Network::reset(int machine, const std::string& filter) const {
+  // It prints what it has closed; the other end gets a packet that says so.
+  return in(machine, "[ $(ss -H -t -K state established " + filter + " | wc -l) -gt 0 ]") == 0;
+}
+
 void Network::crash(int host) const {
   link(host, false);
   // All processes of its network namespace.
