@@ -448,7 +448,11 @@ class Coordinator::Server {
     const Rank& r = ranks_[first];
     std::string text = fmt::format("all ranks wait, and what they send each other does not come: rank {} waits since {:.1f} s{} ({} bytes)",
                                    first, static_cast<double>(r.waiting_us) / 1e6, place(first), r.bytes);
-    if (waited > allowed) return settle(error(Code::kTransportFailed, "{}", text));
+    if (waited > allowed) {
+      Diagnostic d = error(Code::kTransportFailed, "{}", text);
+      d.help = "look at the network between them, and at what their engine says above; --comm-timeout lets them wait longer";
+      return settle(d);
+    }
     if (!r.warned && options_.warn) options_.warn("warning: " + text);
     for (Rank& k : ranks_) k.warned = true;
   }

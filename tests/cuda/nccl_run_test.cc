@@ -1,8 +1,6 @@
 // nabla-run with --engine nccl on fake GPUs: processes that it starts, or that launchers have, train to the bits of threads; and every
 // way in which a rank breaks ends the others in time (F25 of the fault matrix).
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -16,6 +14,7 @@
 #include "tests/ranks/digits.h"
 #include "tests/ranks/expect.h"
 #include "tests/ranks/job.h"
+#include "tests/ranks/proxy.h"
 
 namespace nabla::tests {
 namespace {
@@ -23,18 +22,6 @@ namespace {
 using Words = std::vector<std::string>;
 
 const char *const kRun = "cli/nabla-run", *const kFaulty = "tests/ranks/nabla-run-faults";
-
-/// A port of this machine that nobody has just now.
-int free_port() {
-  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  socklen_t size = sizeof at;
-  at.sin_family = AF_INET, at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size);
-  ::close(fd);
-  return ntohs(at.sin_port);
-}
 
 class Nccl : public testing::Test {
  protected:
@@ -212,7 +199,7 @@ TEST_F(Nccl, RanksAreStartedAgainFromTheLastCheckpoint) {
     out.insert(out.end(), {"--comm-timeout", "2"});
     return out;
   }());
-  EXPECT_EQ(hangs.code, 11) << hangs.err;
+  EXPECT_EQ(hangs.code, 10) << hangs.err;
   EXPECT_HAS(hangs.err, "note: start 2 of at most 2\n");
   EXPECT_HAS(hangs.err, "note: all 1 restarts are used up\n");
   EXPECT_EQ(hangs.survivors, 0);
@@ -272,6 +259,34 @@ TEST_F(Nccl, ARankThatIsKilledEndsTheOthers) {
   EXPECT_EQ(after.code, 0) << after.err;
 }
 
+// F12: each of both ends says what it has lost. What rank 1 says last comes over a connection of its own, unless rank 0 ends before.
+TEST_F(Nccl, AConnectionToTheCoordinatorThatIsResetEndsAll) {
+  int port = free_port();
+  Proxy proxy(port);
+  auto task = [&](int rank, int at) {
+    Words out = srun(rank);
+    out.insert(out.end(), {"NABLA_RENDEZVOUS=127.0.0.1:" + std::to_string(at), "NABLA_TOKEN=a secret of the job"});
+    return out;
+  };
+  Words args = train_digits("two", 1000000, nccl());
+  Job first(kRun, args, {.environment = task(0, port)}), second(kRun, args, {.environment = task(1, proxy.port())});
+  ASSERT_TRUE(first.said("in several processes, on Fake GPU\n"));
+  ::usleep(600'000);
+  first.mark(), second.mark();
+  proxy.reset();
+  Outcome lost = second.wait(60), told = first.wait(60);
+  EXPECT_EQ(lost.code, 12) << lost.err;
+  EXPECT_HAS(lost.err, "rank 1: error[E0612]: rank 1 has lost the coordinator at 127.0.0.1:" + std::to_string(proxy.port()) +
+                           ": Connection reset by peer\n");
+  EXPECT_EQ(told.code, 10) << told.err;
+  EXPECT_MATCHES(told.err, "rank 0: error\\[E0610\\]: rank 1 \\(process \\d+ on [^)]+\\) (is gone in run \\d+.*: its connection has ended "
+                           "\\(Connection reset by peer\\)|ended with exit code 12 in run \\d+)");
+  for (const Outcome* o : {&lost, &told}) {
+    EXPECT_LT(o->seconds, 10);
+    EXPECT_EQ(o->survivors, 0);
+  }
+}
+
 TEST_F(Nccl, AnErrorOfNcclEndsAllRanks) {
   Outcome o = broken({"NABLA_FAKE_NCCL_FAULT=async:1:25"}, "");
   EXPECT_EQ(o.code, 10) << o.err;
@@ -281,12 +296,13 @@ TEST_F(Nccl, AnErrorOfNcclEndsAllRanks) {
   EXPECT_EQ(o.survivors, 0);
 }
 
-// The coordinator sees which exchange the GPUs are at, and since when.
+// The coordinator sees which exchange the GPUs are at, and since when: both have come to it.
 TEST_F(Nccl, AnExchangeThatHangsIsNamedAtTheDeadline) {
   Outcome o = broken({"NABLA_FAKE_NCCL_FAULT=hang:1:25"}, "", 1000000, {"--comm-timeout", "2"});
-  EXPECT_EQ(o.code, 11) << o.err;
-  EXPECT_MATCHES(o.err, "error\\[E0611\\]: rank \\d waits since \\d+\\.\\d s in run \\d+ for exchange \\d+: all_reduce over [^ ]+ of "
-                        "`[^`]+`");
+  EXPECT_EQ(o.code, 10) << o.err;
+  EXPECT_MATCHES(o.err, "error\\[E0615\\]: all ranks wait, and what they send each other does not come: rank \\d waits since "
+                        "\\d+\\.\\d s in run \\d+, at exchange \\d+: all_reduce over [^ ]+ of `[^`]+`");
+  EXPECT_HAS(o.err, "   = help: look at the network between them, and at what their engine says above; --comm-timeout lets them wait ");
   EXPECT_LT(o.seconds, 20);
   EXPECT_EQ(o.survivors, 0);
   Outcome told = Job(kRun, {"--postmortem", path("reports")}).wait();
