@@ -268,7 +268,7 @@ TEST(Control, AConnectionThatIsResetIsSaid) {
   ASSERT_TRUE(first.ok());
   reset(std::move(second));
   EXPECT_EQ(after_a_while(**first),
-            "rank 1 (process 99 on node7) is gone before its first run: its connection has ended (Connection reset by peer)");
+            "rank 1 (process 99 on node7) is gone before its first run: its connection has ended: Connection reset by peer");
   EXPECT_EQ((*first)->verdict()->code, Code::kPeerLost);
 
   MemberOptions o = job.of(0);

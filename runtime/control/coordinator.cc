@@ -42,7 +42,7 @@ struct Rank : RankView {
   bool told = false;  // its keeper has said how it ended
   bool reported = false;  // it has said why it will end
   bool warned = false;
-  std::string broken;  // what the system says of its connection
+  int broken = 0;  // errno of its connection; 0: that was closed
   Clock::time_point heard = Clock::now(), gone_at;
 };
 
@@ -167,8 +167,7 @@ class Coordinator::Server {
         if (c.dead) return;
       }
     }
-    if (n == 0) closed(c);
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) closed(c, fmt::format(" ({})", std::strerror(errno)));
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) closed(c, n == 0 ? 0 : errno);
   }
 
   void stranger(Connection& c, const std::string& why) {
@@ -176,7 +175,7 @@ class Coordinator::Server {
     closed(c);
   }
 
-  void closed(Connection& c, const std::string& why = "") {
+  void closed(Connection& c, int why = 0) {
     c.dead = true;
     std::erase_if(askers_, [&](const auto& a) { return a.second == &c; });
     if (c.rank < 0) return;
@@ -395,7 +394,8 @@ class Coordinator::Server {
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       const Rank& k = ranks_[r];
       if (k.gone && !k.left && !k.reported && seconds_since(k.gone_at) > kSecondLookS)
-        return settle(error(Code::kPeerLost, "{} is gone{}: its connection has ended{}", name(r), place(r), k.broken));
+        return settle(error(Code::kPeerLost, "{} is gone{}: its connection has ended: {}", name(r), place(r),
+                            k.broken == 0 ? "it was closed" : std::strerror(k.broken)));
       if (k.joined && !k.gone && !k.left && seconds_since(k.heard) > options_.lost_s)
         return settle(error(Code::kPeerLost, "{} is unresponsive: nothing was heard of it for {:.1f} s{}", name(r),
                             seconds_since(k.heard), place(r)));
@@ -413,7 +413,7 @@ class Coordinator::Server {
         waits.warned = false;
         continue;
       }
-      if (std::optional<uint32_t> first = stuck(waits.waiting_us)) return look_at_stuck(*first, waited, allowed);
+      if (Rank* first = stuck(waits.waiting_us)) return look_at_stuck(*first, waited > allowed);
       // Who has come least far keeps the others waiting.
       uint64_t least = UINT64_MAX;
       for (const Rank& r : ranks_)
@@ -435,25 +435,23 @@ class Coordinator::Server {
   }
 
   // Where nobody computes and all have waited nearly as long as one of them: who has come least far. Nobody is to come then.
-  std::optional<uint32_t> stuck(int64_t waiting_us) const {
-    std::optional<uint32_t> out;
-    for (uint32_t r = 0; r < ranks_.size(); ++r) {
-      if (ranks_[r].left) continue;
-      if (ranks_[r].waiting_us < waiting_us / 2) return std::nullopt;
-      if (!out || ranks_[r].sequence < ranks_[*out].sequence) out = r;
+  Rank* stuck(int64_t waiting_us) {
+    Rank* out = nullptr;
+    for (Rank& r : ranks_) {
+      if (r.left) continue;
+      if (r.waiting_us < waiting_us / 2) return nullptr;
+      if (out == nullptr || r.sequence < out->sequence) out = &r;
     }
     return out;
   }
-  void look_at_stuck(uint32_t first, double waited, double allowed) {
-    const Rank& r = ranks_[first];
-    std::string text = fmt::format("all ranks wait, and what they send each other does not come: rank {} waits since {:.1f} s{} ({} bytes)",
-                                   first, static_cast<double>(r.waiting_us) / 1e6, place(first), r.bytes);
-    if (waited > allowed) {
-      Diagnostic d = error(Code::kTransportFailed, "{}", text);
-      d.help = "look at the network between them, and at what their engine says above; --comm-timeout lets them wait longer";
-      return settle(d);
-    }
-    if (!r.warned && options_.warn) options_.warn("warning: " + text);
+  void look_at_stuck(const Rank& r, bool over) {
+    if (r.warned && !over) return;
+    auto rank = static_cast<uint32_t>(&r - ranks_.data());
+    Diagnostic d = error(Code::kTransportFailed, "all ranks wait, and what they send each other does not come: rank {} waits since {:.1f} "
+                         "s{} ({} bytes)", rank, static_cast<double>(r.waiting_us) / 1e6, place(rank), r.bytes);
+    d.help = "look at the network between them; --comm-timeout lets them wait longer";
+    if (over) return settle(d);
+    if (options_.warn) options_.warn("warning: " + d.message);
     for (Rank& k : ranks_) k.warned = true;
   }
 

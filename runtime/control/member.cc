@@ -97,7 +97,7 @@ class Member::Client {
 
  private:
   static constexpr const char* kDeaf = "it takes nothing that is sent";
-  Diagnostic lost(const std::string& why) const {
+  Diagnostic lost(const char* why) const {
     return error(Code::kCoordinatorLost, "rank {} has lost the coordinator at {}: {}", options_.rank, options_.address, why);
   }
 
@@ -124,24 +124,24 @@ class Member::Client {
     std::optional<Clock::time_point> over;
     while (!quit_) {
       pollfd ready{socket_.fd(), POLLIN, 0};
-      bool open = true;
-      std::string gone;
-      if (::poll(&ready, 1, static_cast<int>(std::clamp(options_.heartbeat_s * 250, 5.0, 100.0))) == 1) open = read(heard, gone);
-      if (seconds_since(beaten) >= options_.heartbeat_s && open) {
+      const char* gone = nullptr;
+      if (::poll(&ready, 1, static_cast<int>(std::clamp(options_.heartbeat_s * 250, 5.0, 100.0))) == 1) gone = read(heard);
+      if (seconds_since(beaten) >= options_.heartbeat_s && gone == nullptr) {
         beaten = Clock::now();
         beat();
       }
       // A process that was stopped hears nothing either: what has come meanwhile is read first.
-      if (open && seconds_since(heard) > options_.lost_s) gone = fmt::format("nothing was heard of it for {:.1f} s", seconds_since(heard));
-      if (!gone.empty()) settle(lost(gone));  // after the end nobody asks
+      bool open = gone == nullptr;
+      if (open && seconds_since(heard) > options_.lost_s) gone = "nothing was heard of it for five heartbeats";
+      if (gone != nullptr) settle(lost(gone));  // after the end nobody asks
       if (!over && over_) over = Clock::now();
       if (over && seconds_since(*over) > options_.grace_s && options_.end_hard) options_.end_hard(*verdict());
       if (!open) usleep(20000);
     }
   }
 
-  // False: the other end is gone, and why.
-  bool read(Clock::time_point& heard, std::string& why) {
+  // Why the other end is gone; null: it is not.
+  const char* read(Clock::time_point& heard) {
     char bytes[16384];
     ssize_t n = 0;
     while ((n = ::recv(socket_.fd(), bytes, sizeof bytes, 0)) > 0) {
@@ -149,14 +149,13 @@ class Member::Client {
       frames_.add({bytes, static_cast<size_t>(n)});
       for (;;) {
         Result<std::optional<MessageT>> message = frames_.next();
-        if (!message.ok()) return why = message.errors()[0].message, false;
+        if (!message.ok()) return "what it sends is damaged";
         if (!*message) break;
         take(**message);
       }
     }
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return true;
-    why = n == 0 ? "it has closed the connection" : std::strerror(errno);
-    return false;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return nullptr;
+    return n == 0 ? "it has closed the connection" : std::strerror(errno);
   }
 
   void take(const MessageT& m) {
