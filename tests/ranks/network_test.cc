@@ -43,13 +43,17 @@ TEST_F(TwoMachines, TrainToTheBitsOfOne) {
   expect_same_file("one.safetensors", "two.safetensors");
 }
 
-// F9, F11
-TEST_F(TwoMachines, ASlowOrInterruptedLinkIsWaitedFor) {
+// F9
+TEST_F(TwoMachines, ASlowLinkIsWaitedFor) {
   one_machine(60, "one.safetensors");
   network_.limit(2, "8mbit");
   Outcome slow = Job("cli/nabla-run", spread(60, "0.5", "slow.safetensors"), on_front()).wait();
   EXPECT_EQ(slow.code, 0) << slow.err;
   expect_same_file("one.safetensors", "slow.safetensors");
+}
+
+// F11
+TEST_F(TwoMachines, AnInterruptedLinkIsWaitedFor) {
   one_machine(1500, "long.safetensors");
   Job heals("cli/nabla-run", spread(1500, "1", "healed.safetensors"), on_front());
   ASSERT_TRUE(heals.said("step: step "));
