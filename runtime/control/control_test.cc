@@ -1,5 +1,7 @@
 // What the coordinator makes of ranks that come, run, stop, hang, lie and go.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
@@ -234,6 +236,58 @@ TEST(Control, WhoDoesNotComeToAnExchangeIsNamed) {
   bool warned = false;
   for (const std::string& line : job.lines()) warned = warned || line.starts_with("warning: rank 0 waits since");
   EXPECT_TRUE(warned);
+}
+
+// Messages are lost where all wait: no rank is late.
+TEST(Control, WhereAllWaitNobodyIsLate) {
+  Job job(3);
+  auto ranks = job.join_all();
+  for (uint32_t r : {0, 1, 2}) exchange_at(job.boards[r], 5, r == 0 ? 21 : 20, true);
+  std::string why = after_a_while(*ranks[2]);
+  EXPECT_EQ(why.substr(0, 74), "all ranks wait, and what they send each other does not come: rank 1 waits ") << why;
+  EXPECT_NE(why.find(" s in run 5, at exchange 20: all_reduce over dp, train.py:12 (64 bytes)"), std::string::npos) << why;
+  EXPECT_EQ(ranks[2]->verdict()->code, Code::kTransportFailed);
+  ASSERT_EQ(job.lines().size(), 1u);
+  EXPECT_EQ(job.lines()[0].substr(0, 25), "warning: all ranks wait, ");
+}
+
+// A connection that is broken off and not closed (F12).
+void reset(Socket connection) {
+  linger at_once{1, 0};
+  EXPECT_EQ(setsockopt(connection.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+}
+
+TEST(Control, AConnectionThatIsResetIsSaid) {
+  Job job(2);
+  Result<std::unique_ptr<Member>> first = error(Code::kMisuse, "");
+  std::thread a([&] { first = job.join(job.of(0)); });
+  Socket second = job.connect();
+  MessageT hello{.kind = Kind::Hello, .token = "secret", .rank = 1, .ranks = 2, .pid = 99, .host = "node7", .bundle = "aa11"};
+  ASSERT_TRUE(write_all(second, frame(hello), 1));
+  a.join();
+  ASSERT_TRUE(first.ok());
+  reset(std::move(second));
+  EXPECT_EQ(after_a_while(**first),
+            "rank 1 (process 99 on node7) is gone before its first run: its connection has ended: Connection reset by peer");
+  EXPECT_EQ((*first)->verdict()->code, Code::kPeerLost);
+
+  MemberOptions o = job.of(0);
+  o.address = "127.0.0.1:0";
+  auto listener = listen_at(o.address);
+  ASSERT_TRUE(listener.ok());
+  std::thread coordinator([&] {
+    pollfd ready{listener->fd(), POLLIN, 0};
+    ASSERT_EQ(::poll(&ready, 1, 5000), 1);
+    Socket connection(::accept(listener->fd(), nullptr, nullptr));
+    EXPECT_TRUE(write_all(connection, frame({.kind = Kind::Start}), 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    reset(std::move(connection));
+  });
+  auto member = job.join(o);
+  coordinator.join();
+  ASSERT_TRUE(member.ok()) << to_string(member.errors());
+  EXPECT_EQ(after_a_while(**member), "rank 0 has lost the coordinator at " + o.address + ": Connection reset by peer");
+  EXPECT_EQ((*member)->verdict()->code, Code::kCoordinatorLost);
 }
 
 TEST(Control, ManyStrangersKeepNobodyOut) {

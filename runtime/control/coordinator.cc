@@ -42,6 +42,7 @@ struct Rank : RankView {
   bool told = false;  // its keeper has said how it ended
   bool reported = false;  // it has said why it will end
   bool warned = false;
+  int broken = 0;  // errno of its connection; 0: that was closed
   Clock::time_point heard = Clock::now(), gone_at;
 };
 
@@ -166,7 +167,7 @@ class Coordinator::Server {
         if (c.dead) return;
       }
     }
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) closed(c);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) closed(c, n == 0 ? 0 : errno);
   }
 
   void stranger(Connection& c, const std::string& why) {
@@ -174,13 +175,13 @@ class Coordinator::Server {
     closed(c);
   }
 
-  void closed(Connection& c) {
+  void closed(Connection& c, int why = 0) {
     c.dead = true;
     std::erase_if(askers_, [&](const auto& a) { return a.second == &c; });
     if (c.rank < 0) return;
     Rank& r = ranks_[static_cast<size_t>(c.rank)];
     if (r.left || r.gone) return;
-    r.gone = true, r.gone_at = Clock::now();
+    r.gone = true, r.gone_at = Clock::now(), r.broken = why;
   }
 
   void take(Connection& c, const MessageT& m) {
@@ -393,7 +394,8 @@ class Coordinator::Server {
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       const Rank& k = ranks_[r];
       if (k.gone && !k.left && !k.reported && seconds_since(k.gone_at) > kSecondLookS)
-        return settle(error(Code::kPeerLost, "{} is gone{}: its connection has ended", name(r), place(r)));
+        return settle(error(Code::kPeerLost, "{} is gone{}: its connection has ended: {}", name(r), place(r),
+                            k.broken == 0 ? "it was closed" : std::strerror(k.broken)));
       if (k.joined && !k.gone && !k.left && seconds_since(k.heard) > options_.lost_s)
         return settle(error(Code::kPeerLost, "{} is unresponsive: nothing was heard of it for {:.1f} s{}", name(r),
                             seconds_since(k.heard), place(r)));
@@ -411,6 +413,7 @@ class Coordinator::Server {
         waits.warned = false;
         continue;
       }
+      if (Rank* first = stuck(waits.waiting_us)) return look_at_stuck(*first, waited > allowed);
       // Who has come least far keeps the others waiting.
       uint64_t least = UINT64_MAX;
       for (const Rank& r : ranks_)
@@ -429,6 +432,27 @@ class Coordinator::Server {
       if (!waits.warned && options_.warn) options_.warn("warning: " + text);
       waits.warned = true;
     }
+  }
+
+  // Where nobody computes and all have waited nearly as long as one of them: who has come least far. Nobody is to come then.
+  Rank* stuck(int64_t waiting_us) {
+    Rank* out = nullptr;
+    for (Rank& r : ranks_) {
+      if (r.left) continue;
+      if (r.waiting_us < waiting_us / 2) return nullptr;
+      if (out == nullptr || r.sequence < out->sequence) out = &r;
+    }
+    return out;
+  }
+  void look_at_stuck(const Rank& r, bool over) {
+    if (r.warned && !over) return;
+    auto rank = static_cast<uint32_t>(&r - ranks_.data());
+    Diagnostic d = error(Code::kTransportFailed, "all ranks wait, and what they send each other does not come: rank {} waits since {:.1f} "
+                         "s{} ({} bytes)", rank, static_cast<double>(r.waiting_us) / 1e6, place(rank), r.bytes);
+    d.help = "look at the network between them; --comm-timeout lets them wait longer";
+    if (over) return settle(d);
+    if (options_.warn) options_.warn("warning: " + d.message);
+    for (Rank& k : ranks_) k.warned = true;
   }
 
   void suspect(const Diagnostic& d) {

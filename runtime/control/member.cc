@@ -84,10 +84,10 @@ class Member::Client {
   void ask_to_stop() { send({.kind = Kind::Stop}); }
 
   Status put(const std::string& key, const std::string& value) {
-    return send({.kind = Kind::Put, .key = key, .value = value}) ? Status(Ok{}) : lost();
+    return send({.kind = Kind::Put, .key = key, .value = value}) ? Status(Ok{}) : lost(kDeaf);
   }
   Result<std::string> get(const std::string& key, double timeout_s) {
-    if (!send({.kind = Kind::Get, .key = key})) return lost();
+    if (!send({.kind = Kind::Get, .key = key})) return lost(kDeaf);
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::duration<double>(timeout_s), [&] { return store_.count(key) > 0 || verdict_; });
     if (store_.count(key) > 0) return store_[key];
@@ -96,8 +96,9 @@ class Member::Client {
   }
 
  private:
-  Diagnostic lost() const {
-    return error(Code::kCoordinatorLost, "rank {} has lost the coordinator at {}", options_.rank, options_.address);
+  static constexpr const char* kDeaf = "it takes nothing that is sent";
+  Diagnostic lost(const char* why) const {
+    return error(Code::kCoordinatorLost, "rank {} has lost the coordinator at {}: {}", options_.rank, options_.address, why);
   }
 
   bool send(const MessageT& m) {
@@ -123,22 +124,24 @@ class Member::Client {
     std::optional<Clock::time_point> over;
     while (!quit_) {
       pollfd ready{socket_.fd(), POLLIN, 0};
-      bool open = true;
-      if (::poll(&ready, 1, static_cast<int>(std::clamp(options_.heartbeat_s * 250, 5.0, 100.0))) == 1) open = read(heard);
-      if (seconds_since(beaten) >= options_.heartbeat_s && open) {
+      const char* gone = nullptr;
+      if (::poll(&ready, 1, static_cast<int>(std::clamp(options_.heartbeat_s * 250, 5.0, 100.0))) == 1) gone = read(heard);
+      if (seconds_since(beaten) >= options_.heartbeat_s && gone == nullptr) {
         beaten = Clock::now();
         beat();
       }
       // A process that was stopped hears nothing either: what has come meanwhile is read first.
-      if (!open || seconds_since(heard) > options_.lost_s) settle(lost());  // after the end nobody asks
+      bool open = gone == nullptr;
+      if (open && seconds_since(heard) > options_.lost_s) gone = "nothing was heard of it for five heartbeats";
+      if (gone != nullptr) settle(lost(gone));  // after the end nobody asks
       if (!over && over_) over = Clock::now();
       if (over && seconds_since(*over) > options_.grace_s && options_.end_hard) options_.end_hard(*verdict());
       if (!open) usleep(20000);
     }
   }
 
-  // False: the other end is gone.
-  bool read(Clock::time_point& heard) {
+  // Why the other end is gone; null: it is not.
+  const char* read(Clock::time_point& heard) {
     char bytes[16384];
     ssize_t n = 0;
     while ((n = ::recv(socket_.fd(), bytes, sizeof bytes, 0)) > 0) {
@@ -146,12 +149,13 @@ class Member::Client {
       frames_.add({bytes, static_cast<size_t>(n)});
       for (;;) {
         Result<std::optional<MessageT>> message = frames_.next();
-        if (!message.ok()) return false;
+        if (!message.ok()) return "what it sends is damaged";
         if (!*message) break;
         take(**message);
       }
     }
-    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return nullptr;
+    return n == 0 ? "it has closed the connection" : std::strerror(errno);
   }
 
   void take(const MessageT& m) {

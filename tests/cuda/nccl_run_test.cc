@@ -1,8 +1,6 @@
 // nabla-run with --engine nccl on fake GPUs: processes that it starts, or that launchers have, train to the bits of threads; and every
 // way in which a rank breaks ends the others in time (F25 of the fault matrix).
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -16,6 +14,7 @@
 #include "tests/ranks/digits.h"
 #include "tests/ranks/expect.h"
 #include "tests/ranks/job.h"
+#include "tests/ranks/proxy.h"
 
 namespace nabla::tests {
 namespace {
@@ -23,18 +22,6 @@ namespace {
 using Words = std::vector<std::string>;
 
 const char *const kRun = "cli/nabla-run", *const kFaulty = "tests/ranks/nabla-run-faults";
-
-/// A port of this machine that nobody has just now.
-int free_port() {
-  int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  socklen_t size = sizeof at;
-  at.sin_family = AF_INET, at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-  ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size);
-  ::close(fd);
-  return ntohs(at.sin_port);
-}
 
 class Nccl : public testing::Test {
  protected:
@@ -94,13 +81,24 @@ TEST_F(Nccl, ProcessesTrainToTheBitsOfThreadsAndToTheLossesOfCpus) {
 }
 
 /// Starts both ranks as a launcher does, rank 1 first. Returns what rank 0 came to.
-Outcome launched(const std::function<Words(int)>& environment, const Words& args) {
-  Job second(kRun, args, {.environment = environment(1)});
-  Job first(kRun, args, {.environment = environment(0)});
+Outcome launched(const std::function<Words(int)>& environment, const Words& args, const std::string& fault = "") {
+  const char* program = fault.empty() ? kRun : kFaulty;
+  Job second(program, args, {.fault = fault, .environment = environment(1)});
+  Job first(program, args, {.fault = fault, .environment = environment(0)});
   Outcome out = first.wait(200), other = second.wait(200);
   EXPECT_EQ(out.code, other.code) << other.err;
-  out.err += other.err;
+  out.err += other.err, out.survivors += other.survivors;
   return out;
+}
+
+/// What srun sets for a task of a step of two tasks on one node.
+Words srun(int rank) {
+  std::string r = std::to_string(rank);
+  return {"SLURM_JOB_ID=4711", "SLURM_JOBID=4711", "SLURM_STEP_ID=0", "SLURM_STEPID=0", "SLURM_PROCID=" + r, "SLURM_LOCALID=" + r,
+          "SLURM_NODEID=0", "SLURM_GTIDS=0,1", "SLURM_NTASKS=2", "SLURM_NPROCS=2", "SLURM_NNODES=1", "SLURM_JOB_NUM_NODES=1",
+          "SLURM_STEP_NUM_TASKS=2", "SLURM_STEP_NUM_NODES=1", "SLURM_TASKS_PER_NODE=2", "SLURM_STEP_TASKS_PER_NODE=2",
+          "SLURM_JOB_NODELIST=localhost", "SLURM_STEP_NODELIST=localhost", "SLURMD_NODENAME=localhost",
+          "SLURM_LAUNCH_NODE_IPADDR=127.0.0.1", "SLURM_CPUS_ON_NODE=2", "NABLA_FAKE_CUDA_DEVICES=2"};
 }
 
 // torchrun, whose own store has the port that it names; Kubernetes; and by hand.
@@ -133,6 +131,78 @@ TEST_F(Nccl, RanksOfOtherLaunchersMeetAtTheirRendezvous) {
     EXPECT_EQ(o.code, 0) << of(0)[0] << "\n" << o.err;
     expect_same_file("threads2.safetensors", "launched.safetensors");
   }
+}
+
+// A batch script says where the first node is, in its own words or in those of torchrun, and requeues a job whose rank has died.
+TEST_F(Nccl, TasksOfSrunMeetAndAreGoneOnWith) {
+  Outcome threads = Job(kRun, train_digits("two", 8, {"--save-state", path("threads8.safetensors")}), gpus(1)).wait(200);
+  EXPECT_EQ(threads.code, 0) << threads.err;
+  std::string port = std::to_string(free_port());
+  auto tasks = [&](Words where) {
+    where.push_back("NABLA_TOKEN=a secret of the job");
+    return [where](int rank) {
+      Words out = srun(rank);
+      out.insert(out.end(), where.begin(), where.end());
+      return out;
+    };
+  };
+  auto own = tasks({"NABLA_RENDEZVOUS=127.0.0.1:" + port});
+  Outcome o = launched(own, train_digits("two", 8, nccl({"--save-state", path("srun.safetensors")})));
+  EXPECT_EQ(o.code, 0) << o.err;
+  expect_same_file("threads8.safetensors", "srun.safetensors");
+
+  Words line = nccl({"--checkpoint-dir", path("requeued"), "--checkpoint-every", "2", "--resume", "latest", "--save-state",
+                     path("requeued.safetensors")});
+  auto torch = tasks({"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port});
+  Outcome dies = launched(torch, train_digits("two", 8, line), "rank=1 run=7 do=kill");
+  EXPECT_EQ(dies.code, 10) << dies.err;
+  EXPECT_HAS(dies.err, "rank 0: error[E0610]: rank 1 (process ");
+  EXPECT_HAS(dies.err, "was killed by signal 9 (Killed) in run 6");
+  EXPECT_LT(dies.seconds, 15);
+  EXPECT_EQ(dies.survivors, 0);
+  Outcome again = launched(tasks({"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, "SLURM_RESTART_COUNT=1"}), train_digits("two", 8, line));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_MATCHES(again.err, "resumed from .*/requeued/step-0000000[24]\n");  // the one that rank 1 died beside may not be done
+  expect_same_file("threads8.safetensors", "requeued.safetensors");
+}
+
+// F13: srun has started more tasks than the bundle has ranks.
+TEST_F(Nccl, AStepOfSrunOfAnotherSizeIsRefused) {
+  Words environment = srun(0);
+  environment.insert(environment.end(), {"SLURM_NTASKS=3", "NABLA_RENDEZVOUS=127.0.0.1:1", "NABLA_TOKEN=a secret of the job"});
+  Outcome o = Job(kRun, train_digits("two", 1, nccl()), {.environment = environment}).wait(60);
+  EXPECT_EQ(o.code, 22) << o.err;
+  EXPECT_HAS(o.err, "error[E0614]: the bundle is for 2 ranks, and SLURM (SLURM_PROCID) has started 3\n");
+}
+
+// F23 on GPUs.
+TEST_F(Nccl, RanksAreStartedAgainFromTheLastCheckpoint) {
+  Outcome threads = Job(kRun, train_digits("two", 10, {"--save-state", path("threads10.safetensors")}), gpus(1)).wait(200);
+  EXPECT_EQ(threads.code, 0) << threads.err;
+  auto line = [](const std::string& dir, const std::string& restarts) {
+    return Words{"--checkpoint-dir", path(dir), "--checkpoint-every", "2", "--max-restarts", restarts, "--save-state",
+                 path("again.safetensors")};
+  };
+  const std::string twice = "rank=1 run=6 do=kill;rank=0 run=5 epoch=1 do=kill";
+  Outcome o = broken({}, twice, 10, line("again", "2"));
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.err, "rank 0: error[E0610]: rank 1 (process ");
+  EXPECT_HAS(o.err, "rank 1: error[E0610]: rank 0 (process ");
+  for (const char* start : {"2", "3"})
+    EXPECT_MATCHES(o.err, std::string("note: start ") + start + " of at most 3\n[^\n]*\nresumed from .*/again/step-0000000[2468]\n");
+  EXPECT_EQ(o.survivors, 0);
+  expect_same_file("threads10.safetensors", "again.safetensors");
+  for (const auto& entry : std::filesystem::directory_iterator(path("again"))) EXPECT_NE(entry.path().extension(), ".tmp");
+  // An exchange that hangs is worth another start, as a rank that dies is; and one more than allowed is none.
+  Outcome hangs = broken({"NABLA_FAKE_NCCL_FAULT=hang:1:4"}, "", 10, [&] {
+    Words out = line("hangs", "1");
+    out.insert(out.end(), {"--comm-timeout", "2"});
+    return out;
+  }());
+  EXPECT_EQ(hangs.code, 10) << hangs.err;
+  EXPECT_HAS(hangs.err, "note: start 2 of at most 2\n");
+  EXPECT_HAS(hangs.err, "note: all 1 restarts are used up\n");
+  EXPECT_EQ(hangs.survivors, 0);
 }
 
 TEST_F(Nccl, RanksOfMpirunMeetByMpi) {
@@ -189,6 +259,34 @@ TEST_F(Nccl, ARankThatIsKilledEndsTheOthers) {
   EXPECT_EQ(after.code, 0) << after.err;
 }
 
+// F12: each of both ends says what it has lost. What rank 1 says last comes over a connection of its own, unless rank 0 ends before.
+TEST_F(Nccl, AConnectionToTheCoordinatorThatIsResetEndsAll) {
+  int port = free_port();
+  Proxy proxy(port);
+  auto task = [&](int rank, int at) {
+    Words out = srun(rank);
+    out.insert(out.end(), {"NABLA_RENDEZVOUS=127.0.0.1:" + std::to_string(at), "NABLA_TOKEN=a secret of the job"});
+    return out;
+  };
+  Words args = train_digits("two", 1000000, nccl());
+  Job first(kRun, args, {.environment = task(0, port)}), second(kRun, args, {.environment = task(1, proxy.port())});
+  ASSERT_TRUE(first.said("in several processes, on Fake GPU\n"));
+  ::usleep(600'000);
+  first.mark(), second.mark();
+  proxy.reset();
+  Outcome lost = second.wait(60), told = first.wait(60);
+  EXPECT_EQ(lost.code, 12) << lost.err;
+  EXPECT_HAS(lost.err, "rank 1: error[E0612]: rank 1 has lost the coordinator at 127.0.0.1:" + std::to_string(proxy.port()) +
+                           ": Connection reset by peer\n");
+  EXPECT_EQ(told.code, 10) << told.err;
+  EXPECT_MATCHES(told.err, "rank 0: error\\[E0610\\]: rank 1 \\(process \\d+ on [^)]+\\) (is gone in run \\d+.*: its connection has ended: "
+                           "Connection reset by peer|ended with exit code 12 in run \\d+)");
+  for (const Outcome* o : {&lost, &told}) {
+    EXPECT_LT(o->seconds, 10);
+    EXPECT_EQ(o->survivors, 0);
+  }
+}
+
 TEST_F(Nccl, AnErrorOfNcclEndsAllRanks) {
   Outcome o = broken({"NABLA_FAKE_NCCL_FAULT=async:1:25"}, "");
   EXPECT_EQ(o.code, 10) << o.err;
@@ -198,12 +296,13 @@ TEST_F(Nccl, AnErrorOfNcclEndsAllRanks) {
   EXPECT_EQ(o.survivors, 0);
 }
 
-// The coordinator sees which exchange the GPUs are at, and since when.
+// The coordinator sees which exchange the GPUs are at, and since when: both have come to it.
 TEST_F(Nccl, AnExchangeThatHangsIsNamedAtTheDeadline) {
   Outcome o = broken({"NABLA_FAKE_NCCL_FAULT=hang:1:25"}, "", 1000000, {"--comm-timeout", "2"});
-  EXPECT_EQ(o.code, 11) << o.err;
-  EXPECT_MATCHES(o.err, "error\\[E0611\\]: rank \\d waits since \\d+\\.\\d s in run \\d+ for exchange \\d+: all_reduce over [^ ]+ of "
-                        "`[^`]+`");
+  EXPECT_EQ(o.code, 10) << o.err;
+  EXPECT_MATCHES(o.err, "error\\[E0615\\]: all ranks wait, and what they send each other does not come: rank \\d waits since "
+                        "\\d+\\.\\d s in run \\d+, at exchange \\d+: all_reduce over [^ ]+ of `[^`]+`");
+  EXPECT_HAS(o.err, "   = help: look at the network between them; --comm-timeout lets them wait longer\n");
   EXPECT_LT(o.seconds, 20);
   EXPECT_EQ(o.survivors, 0);
   Outcome told = Job(kRun, {"--postmortem", path("reports")}).wait();

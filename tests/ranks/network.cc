@@ -71,7 +71,7 @@ std::string Network::address(int machine) const { return "10.77.0." + std::to_st
 
 int Network::in(int machine, const std::string& command) const {
   std::string pid = std::to_string(machines_[static_cast<size_t>(machine)]);
-  return std::system(("nsenter -t " + pid + " -n -u -- sh -c '" + command + "'").c_str());
+  return std::system(("nsenter -t " + pid + " -n -u -- sh -c 'export PATH=$PATH:/usr/sbin:/sbin; " + command + "'").c_str());
 }
 
 std::vector<std::string> Network::front() const { return {"nsenter", "-t", std::to_string(machines_[0]), "-n", "-u", "--"}; }
@@ -87,7 +87,12 @@ std::string Network::hosts_file(int slots) const {
 void Network::link(int host, bool up) const { in(0, "ip link set v" + std::to_string(host) + (up ? " up" : " down")); }
 
 void Network::limit(int host, const std::string& rate) const {
-  in(host, "tc qdisc add dev eth0 root tbf rate " + rate + " burst 16kb latency 400ms");
+  EXPECT_EQ(in(host, "tc qdisc add dev eth0 root tbf rate " + rate + " burst 16kb latency 400ms"), 0);
+}
+
+bool Network::reset(int machine, const std::string& filter) const {
+  // It prints what it has closed; the other end gets a packet that says so.
+  return in(machine, "[ $(ss -H -t -K state established " + filter + " | wc -l) -gt 0 ]") == 0;
 }
 
 void Network::crash(int host) const {

@@ -25,12 +25,14 @@ class Network {
   void link(int host, bool up) const;
   /// Limits what a host may send.
   void limit(int host, const std::string& rate) const;
+  /// Resets a machine's connections that a filter of `ss` finds (0: the front). False: there are none, or the kernel cannot.
+  bool reset(int machine, const std::string& filter) const;
+  std::string address(int machine) const;
   /// Kills everything on a host at once.
   void crash(int host) const;
 
  private:
   int in(int machine, const std::string& command) const;
-  std::string address(int machine) const;
 
   std::string folder_, problem_;
   std::vector<int> machines_;  ///< processes that hold their namespaces; the front is the first

@@ -1,5 +1,6 @@
 // Ranks on two machines, which are network namespaces: cut off, slow, gone. Needs root; says so where it may not.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -10,6 +11,8 @@
 
 namespace nabla::tests {
 namespace {
+
+const char* const kNoReset = "this kernel resets no connections for `ss -K`";
 
 class TwoMachines : public testing::Test {
  protected:
@@ -40,13 +43,17 @@ TEST_F(TwoMachines, TrainToTheBitsOfOne) {
   expect_same_file("one.safetensors", "two.safetensors");
 }
 
-// F9, F11
-TEST_F(TwoMachines, ASlowOrInterruptedLinkIsWaitedFor) {
+// F9
+TEST_F(TwoMachines, ASlowLinkIsWaitedFor) {
   one_machine(60, "one.safetensors");
   network_.limit(2, "8mbit");
   Outcome slow = Job("cli/nabla-run", spread(60, "0.5", "slow.safetensors"), on_front()).wait();
   EXPECT_EQ(slow.code, 0) << slow.err;
   expect_same_file("one.safetensors", "slow.safetensors");
+}
+
+// F11
+TEST_F(TwoMachines, AnInterruptedLinkIsWaitedFor) {
   one_machine(1500, "long.safetensors");
   Job heals("cli/nabla-run", spread(1500, "1", "healed.safetensors"), on_front());
   ASSERT_TRUE(heals.said("step: step "));
@@ -71,6 +78,54 @@ TEST_F(TwoMachines, RanksThatAreCutOffEnd) {
                         "\\d\\.\\d s in run \\d+");
   EXPECT_LT(o.seconds, 15);
   EXPECT_EQ(o.survivors, 0);
+}
+
+// F12. Open MPI makes a broken connection again, and keeps to itself what was lost with it: that does not come, and nobody is late.
+TEST_F(TwoMachines, ConnectionsOfRanksThatAreResetEndAll) {
+  std::vector<std::string> args = spread(100000000, "0.2");
+  args.insert(args.begin() + 1, {"--comm-timeout", "3"});
+  Job job("cli/nabla-run", args, on_front());
+  ASSERT_TRUE(job.said("init: done"));
+  ::usleep(300'000);
+  job.mark();
+  network_.limit(1, "8mbit");  // so that messages are under way
+  if (!network_.reset(1, "dst " + network_.address(2))) GTEST_SKIP() << kNoReset;
+  for (int more = 0; more < 10; ++more) ::usleep(100'000), (void)network_.reset(1, "dst " + network_.address(2));
+  Outcome o = job.wait();
+  EXPECT_EQ(o.code, 10) << o.err;
+  for (const char* by : {"rank 0: ", "rank 1: ", "rank 2: ", "rank 3: ", "\n"})
+    EXPECT_MATCHES(o.err, std::string(by) + "error\\[E061[05]\\]: ");
+  EXPECT_MATCHES(o.err, "\nerror\\[E0615\\]: all ranks wait, and what they send each other does not come: rank \\d waits since "
+                        "\\d\\.\\d s in run \\d+, at exchange \\d+: all_reduce over dp of |"
+                        "\nerror\\[E0610\\]: rank \\d .* ended with exit code ");
+  EXPECT_LT(o.seconds, 15);
+  EXPECT_EQ(o.survivors, 0);
+}
+
+// Ranks that have lost the coordinator end with exit code 12; the others hear of it, or that they are gone.
+TEST_F(TwoMachines, ConnectionsToTheCoordinatorThatAreResetEndAll) {
+  for (bool at_rank : {false, true}) {
+    std::vector<std::string> args = spread(100000000, "0.2");
+    args.insert(args.begin() + 1, {"--rendezvous", network_.address(0) + ":4711"});
+    Job job("cli/nabla-run", args, on_front());
+    ASSERT_TRUE(job.said("init: done"));
+    ::usleep(300'000);
+    job.mark();
+    bool done = at_rank ? network_.reset(2, "dport = 4711") : network_.reset(0, "sport = 4711 dst " + network_.address(2));
+    if (!done) GTEST_SKIP() << kNoReset;
+    Outcome o = job.wait();
+    EXPECT_EQ(o.code, 10) << o.err;
+    // Where CPUs are few, a rank that waits for messages is ended before it has looked.
+    std::string how = at_rank ? "Software caused connection abort" : "Connection reset by peer";
+    for (const char* lost : {"rank 2: ", "rank 3: "})
+      EXPECT_MATCHES(o.err, lost + ("(error\\[E0612\\]: rank \\d has lost the coordinator at 10\\.77\\.0\\.1:4711: " + how) +
+                                "|E0612: it is ended where it stands)\n");
+    for (const char* told : {"rank 0: ", "rank 1: ", "\n"})
+      EXPECT_MATCHES(o.err, std::string(told) + "error\\[E0610\\]: rank [23] \\(process \\d+ on nb2\\) "
+                            "(is gone in run \\d+.*: its connection has ended|ended with exit code 12 in run )");
+    EXPECT_LT(o.seconds, 10);
+    EXPECT_EQ(o.survivors, 0);
+  }
 }
 
 TEST_F(TwoMachines, AMachineThatIsGoneIsNamed) {
