@@ -83,7 +83,8 @@ class StrategyPass {
       if (!own && roles[i].parameter >= 0) own = said[static_cast<size_t>(roles[i].parameter)].sharding;
       bool shared = s_.level >= (roles[i].kind == Kind::kParameter ? 3 : 1);
       size_t before = whole_.size();
-      leaf.sharding = std::make_shared<const Sharding>(after_batch(shared ? zeroed(leaf, own, s_.level == 3 && roles[i].stacked) : apart(leaf, own)));
+      bool layers = s_.level == 3 && roles[i].stacked;
+      leaf.sharding = std::make_shared<const Sharding>(after_batch(shared ? zeroed(leaf, own, layers) : apart(leaf, own)));
       if (shared && leaf.type.rank() > 0 && whole_.size() == before) ++(roles[i].kind == Kind::kParameter ? parameters_ : slots_);
     }
     for (size_t e = 0; e < found.trains.size(); ++e) lay_out_inputs(out_.entries[e], found.trains[e]);

@@ -109,7 +109,8 @@ except nb.Error as e:
 
 # What rank 0 does, what the others do, and what all are told.
 DIFFERENT_CALLS = [
-    ("d.barrier()", "d.all_reduce(np.ones(3))", r"rank 0 calls barrier\(\), and rank 1 all_reduce\(float64\[3\], op=.sum.\)"),
+    ("d.barrier()", "d.all_reduce(np.ones(3))",
+     r"rank 0 calls barrier\(\), and rank 1 all_reduce\(float64\[3\], op=.sum.\)"),
     ("d.broadcast(x)", "d.broadcast(x, root=1)",
      r"rank 0 calls broadcast\(float32\[4, 8\], root=0\), and rank 1 broadcast\(float32\[4, 8\], root=1\)"),
     ("bundle.run('step', x=x)", "bundle.run('other', x=x)",
@@ -120,7 +121,8 @@ DIFFERENT_CALLS = [
     ("bundle.get_state('w')", "bundle.save_state('/dev/null')",
      r"rank 0 calls get_state\(\"w\"\) of \S*two.nbundle, and rank 1 save_state of \S*two.nbundle"),
     ("f(s)", "g(s)", r"rank 0 calls `main` of twice\(\), and rank 1 `main` of thrice\(\)"),
-    ("f(s)", "h(s)", r"rank 0 calls `main` of twice\(\), and rank 1 fourfold, compiled to a bundle with SHA-256 [0-9a-f]{64}"),
+    ("f(s)", "h(s)",
+     r"rank 0 calls `main` of twice\(\), and rank 1 fourfold, compiled to a bundle with SHA-256 [0-9a-f]{64}"),
 ]
 
 

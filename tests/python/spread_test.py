@@ -251,8 +251,8 @@ def test_wrong_use_is_named(tmp_path):
 
     refused(nb.Error, "E0901.*zero=3 needs data_axes", zero=3)
     refused(nb.Error, "E0901.*zero_axes=dp is given, and zero is 0", zero_axes="dp")
-    for option in (dict(reshard_after_forward=False), dict(max_comm_bytes="1MiB"), dict(prefetch=2), dict(reduce_dtype="float32"),
-                   dict(grad_sync="each", microbatches=2)):
+    for option in (dict(reshard_after_forward=False), dict(max_comm_bytes="1MiB"), dict(prefetch=2),
+                   dict(reduce_dtype="float32"), dict(grad_sync="each", microbatches=2)):
         refused(nb.Error, f"E0901.*{next(iter(option))}: the module has no mesh, so that one rank runs it", **option)
     refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
@@ -284,7 +284,8 @@ def test_wrong_use_is_named(tmp_path):
         refused(ValueError, r"layouts\['w.w0'\]: '.*' has one of `;`, `,` and `=`: a word names axes",
                 mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": (word, None)})
     refused(ValueError, "grad_sync is", grad_sync="never", microbatches=2)
-    refused(ValueError, "reduce_dtype is float32, or None for sums as they are, got 'bfloat16'", reduce_dtype="bfloat16")
+    refused(ValueError, "reduce_dtype is float32, or None for sums as they are, got 'bfloat16'",
+            reduce_dtype="bfloat16")
     refused(nb.Error, "E0901.*of deterministic programs ranks exchange granules", mesh={"dp": 2}, data_axes="dp",
             reduce_dtype="float32", deterministic=True)
     with pytest.raises(TypeError, match="takes what nabla.export returned"):

@@ -28,7 +28,7 @@ _processes = None  # None: not begun, or over
 def init(engine=None, timeout=300.0, heartbeat=1.0):
     """Joins the ranks. `engine` is "mpi", "local" (one rank, alone), or None: mpi under mpirun, else local.
     `timeout`: seconds that a rank waits for the others in one exchange (and one more for every MiB); then E0611.
-    `heartbeat`: every so many seconds a rank tells rank 0 that it lives, over a connection and from a thread of its own;
+    `heartbeat`: every so many seconds a rank tells rank 0 that it lives, over a connection, from a thread of its own;
     after five of them without a word all others get E0610. 0: nobody watches. A second call changes nothing. Raises
     Error: E0602 without the plug-in or Open MPI, E0612 where rank 0 is not reached, E0707 after `finalize`.
     """

@@ -145,7 +145,8 @@ int Processes::threads() const {
 }
 
 std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t)> Processes::world() const {
-  return comm::peers_over(transport_, {.deadline_s = timeout_s_, .late_help = kLateHelp, .verdict = [this] { return verdict(); }, .ended = &ended});
+  return comm::peers_over(
+      transport_, {.deadline_s = timeout_s_, .late_help = kLateHelp, .verdict = [this] { return verdict(); }, .ended = &ended});
 }
 
 void Processes::exchange(comm::CollectiveCall call, const Literal& from, Literal& to) {

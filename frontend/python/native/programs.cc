@@ -55,7 +55,9 @@ using Spread = std::map<std::string, std::string>;
 
 void set_spread(driver::CompileOptions& options, const Spread& spread) {
   static const std::map<std::string, const char*> passes = {
-      {"grad-sync", "partition"}, {"reduce-dtype", "partition"}, {"reshard-after-forward", "regather"}, {"prefetch", "schedule-collectives"}};
+      {"grad-sync", "partition"},
+      {"reduce-dtype", "partition"},
+      {"reshard-after-forward", "regather"}, {"prefetch", "schedule-collectives"}};
   for (const auto& [name, value] : spread)
     if (name == "mesh")
       options.mesh = {value};
