@@ -97,7 +97,7 @@ TEST(Microbatches, WhatNeedsAllOfThemIsRefusedIfItFollowsFromState) {
   EXPECT_EQ(refusal(" %v = tanh(%x)\n" + centred), "ok");
   EXPECT_EQ(refusal(" %ws = broadcast_in_dim(%w) {dims=[1], shape=[8, 4]}\n %v = mul(%x, %ws)\n" + centred),
             "sub is not separable along the temporal axis mb of 4 microbatches: a microbatch needs what is combined over "
-            "all of them (%m is the result of reduce_max)");
+            "all of them (%4 is the result of reduce_max)");
 }
 
 TEST(Microbatches, LayoutsPutThemLast) {
