@@ -49,7 +49,10 @@ class RoleFinder {
     }
     for (size_t s = 0; s < out.size(); ++s) {
       if (out[s].kind == LeafRole::Kind::kOptimizer) out[s].parameter = parameter_of(s, out);
-      if (out[s].parameter >= 0) out[s].stacked = out[static_cast<size_t>(out[s].parameter)].stacked;
+      if (out[s].parameter >= 0)
+        out[s].stacked = out[static_cast<size_t>(out[s].parameter)].stacked;
+      else if (out[s].kind == LeafRole::Kind::kOptimizer)
+        out[s].stacked = has_shape_of_layers(s, out);
     }
     return StateRoles{std::move(out), std::move(trains)};
   }
@@ -132,6 +135,15 @@ class RoleFinder {
     auto known = stacked_.find(name);
     for (size_t i = 0; known != stacked_.end() && i < std::min(operands.size(), known->second.size()); ++i)
       if (known->second[i]) out[operands[i]] = true;
+  }
+
+  // A slot whose name says nothing of its parameter ("momentum.blocks" of "model.blocks") has its shape.
+  bool has_shape_of_layers(size_t slot, const std::vector<LeafRole>& roles) const {
+    for (size_t p = 0; p < roles.size(); ++p) {
+      bool layers = roles[p].kind == LeafRole::Kind::kParameter && roles[p].stacked;
+      if (layers && m_.state[p].type.shape == m_.state[slot].type.shape) return true;
+    }
+    return false;
   }
 
   // The longest name that ends the leaf's.

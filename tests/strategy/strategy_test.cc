@@ -414,6 +414,10 @@ TEST(StrategyBytes, LayersOfALoopAreCutInThemselves) {
             "w <{?}, {dp, ?}p1, {?}>\nm.w <{?}, {dp, ?}p1, {?}>\nstep(x) <dp, {?}>\n");
   EXPECT_EQ(exchanged(m, {{"data-axes", "dp"}, {"zero", "3"}}).payload,
             (Payload{{"all_gather{dp}", 2 * p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
+  std::string text = ir::print(m);
+  for (size_t at; (at = text.find("m.w")) != std::string::npos;) text.replace(at, 3, "slot");
+  EXPECT_EQ(applied(parsed(text), {{"data-axes", "dp"}, {"zero", "3"}}).layouts,
+            "w <{?}, {dp, ?}p1, {?}>\nslot <{?}, {dp, ?}p1, {?}>\nstep(x) <dp, {?}>\n");
   const int64_t n = 4;
   ir::Module micro = stacked("dp=2, mb=4 temporal");
   const Options zero3 = {{"data-axes", "dp,mb"}, {"zero", "3"}};
