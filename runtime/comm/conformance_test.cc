@@ -82,7 +82,7 @@ TEST(Peers, WhoDoesNotComeIsNamed) {
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.errors()[0].code, Code::kTooLate);
   EXPECT_EQ(late.errors()[0].message,
-            "rank 0 waits in all_reduce of 4 bytes of group all for rank 1, 2, and nothing came in 0.2 s");
+            "rank 0 waits in all_reduce of 4 bytes of group all for ranks 1, 2, and nothing came in 0.2 s");
   // What failed stays so.
   EXPECT_FALSE(world->rank(0).start(1, call).ok());
 }
