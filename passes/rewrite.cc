@@ -54,6 +54,22 @@ FunctionPtr FunctionCopy::finish() {
   return std::make_shared<const Function>(std::move(out));
 }
 
+std::vector<Val> at(const std::vector<ValueId>& ids, const std::vector<Val>& values) {
+  std::vector<Val> out;
+  for (ValueId id : ids) out.push_back(values[id]);
+  return out;
+}
+
+void copy_node(const Node& node, const Function& from, ir::FunctionBuilder& b, std::vector<Val>& values) {
+  b.set_location(node.location);
+  std::vector<Val> made = b.clone(node, from, at(node.operands, values));
+  for (size_t r = 0; r < made.size(); ++r) {
+    values[node.results[r]] = made[r];
+    const std::string& name = from.values[node.results[r]].name;
+    if (!name.empty() && b.function().values[made[r].id].name.empty()) b.name_value(made[r], name);
+  }
+}
+
 Function decomposition(const ir::TypedOp& op, const LocationRef& location, const ir::OpTable& ops,
                        const ir::Module* module) {
   ir::FunctionBuilder inner(op.op.name, ops, module);

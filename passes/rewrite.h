@@ -35,6 +35,12 @@ class FunctionCopy {
   std::vector<ir::Val> values_;
 };
 
+/// What stands for these values of a function in another one; `values` has that by value.
+std::vector<ir::Val> at(const std::vector<ir::ValueId>& ids, const std::vector<ir::Val>& values);
+/// The node of `from` at the end of another function, on what stands for its operands. What stands for its results inherits their
+/// names, and goes into `values`. Layouts stay behind: for functions that have parts of several, or none of its parameters.
+void copy_node(const ir::Node& node, const ir::Function& from, ir::FunctionBuilder& b, std::vector<ir::Val>& values);
+
 using ir::control_of;
 using ir::typed;
 /// The node's decomposition as a function of its operands. Requires that it has one.

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "ir/builder.h"
+#include "passes/rewrite.h"
+#include "passes/shard/layout.h"
 
 namespace nabla::passes {
 namespace {
@@ -11,12 +12,6 @@ using ir::Function;
 using ir::Node;
 using ir::Val;
 using ir::ValueId;
-
-bool along(const Node& n, const std::string& axis) {
-  if (n.op->lower != ir::Lowering::kCollective) return false;
-  const ir::Axes& axes = n.attrs.get_axes("axes");
-  return std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == axis; });
-}
 
 class EarlySums {
  public:
@@ -33,22 +28,22 @@ class EarlySums {
       auto any = [&](const std::vector<bool>& of) {
         return std::any_of(n.operands.begin(), n.operands.end(), [&](ValueId id) { return of[id]; });
       };
-      bool joins = along(n, axis_), both = any(inside_) && any(after_);
+      bool join = joins(n, axis_), both = any(inside_) && any(after_);
       for (ValueId id : n.operands)
         if (both && after_[id]) wanted[id] = true;
       // What depends on another sum over the microbatches would be a stage of its own.
-      bool state = any(from_state_) || (joins && any(after_)) || n.op->traits.side_effect;
+      bool state = any(from_state_) || (join && any(after_)) || n.op->traits.side_effect;
       for (ValueId id : n.results) {
         from_state_[id] = state;
-        after_[id] = joins || (any(after_) && !both);
-        inside_[id] = !joins && any(inside_);
+        after_[id] = join || (any(after_) && !both);
+        inside_[id] = !join && any(inside_);
       }
     }
     std::vector<ValueId> out;
     for (auto n = f_.nodes.rbegin(); n != f_.nodes.rend(); ++n) {
       bool needed = std::any_of(n->results.begin(), n->results.end(), [&](ValueId id) { return wanted[id]; });
       if (!needed) continue;
-      if (along(*n, axis_)) {
+      if (joins(*n, axis_)) {
         if (!from_state_[n->results[0]]) out.push_back(n->results[0]);
         continue;
       }
@@ -82,24 +77,15 @@ void copy_needed(const Function& f, const std::vector<bool>& needed, ir::Functio
   for (const Node& n : f.nodes) {
     bool makes = std::any_of(n.results.begin(), n.results.end(), [&](ValueId id) { return needed[id] && !values[id].b; });
     if (!makes && !(effects && n.op->traits.side_effect)) continue;
-    b.set_location(n.location);
-    std::vector<Val> operands;
-    for (ValueId id : n.operands) operands.push_back(values[id]);
-    std::vector<Val> made = b.clone(n, f, operands);
-    for (size_t r = 0; r < made.size(); ++r) {
-      values[n.results[r]] = made[r];
-      const std::string& name = f.values[n.results[r]].name;
-      if (!name.empty() && b.function().values[made[r].id].name.empty()) b.name_value(made[r], name);
-    }
+    copy_node(n, f, b, values);
   }
-}
-std::vector<Val> at(const std::vector<ValueId>& ids, const std::vector<Val>& values) {
-  std::vector<Val> out;
-  for (ValueId id : ids) out.push_back(values[id]);
-  return out;
 }
 
 }  // namespace
+
+bool joins(const Node& n, const std::string& axis) {
+  return n.op->lower == ir::Lowering::kCollective && names(n.attrs.get_axes("axes"), axis);
+}
 
 std::optional<Stages> early_sums(const Function& f, const std::string& axis, const std::vector<bool>& inside, size_t reads,
                                  const ir::OpTable& ops, const ir::Module& module) {

@@ -10,6 +10,9 @@
 
 namespace nabla::passes {
 
+/// Does the node combine or collect over this axis?
+bool joins(const ir::Node& n, const std::string& axis);
+
 /// A function in two, of which the second takes what the first returns after its own parameters.
 struct Stages {
   ir::Function first, second;

@@ -49,6 +49,10 @@ bool overlap(const Mesh& mesh, const Axes& a, const Axes& b) {
   return !check_axes(mesh, both, "").ok();
 }
 
+bool names(const Axes& axes, const std::string& axis) {
+  return std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == axis; });
+}
+
 Axes without(Axes axes, const Axes& taken) {
   std::erase_if(axes, [&](const ir::AxisRef& a) { return std::find(taken.begin(), taken.end(), a) != taken.end(); });
   return axes;

@@ -33,6 +33,8 @@ bool overlap(const ir::Mesh& mesh, const ir::Axes& a, const ir::Axes& b);
 bool is_temporal(const ir::Mesh& mesh, const ir::Axes& axes);
 /// What is left of the axes without those that are taken.
 ir::Axes without(ir::Axes axes, const ir::Axes& taken);
+/// Is one of them this axis of the mesh, or a part of it?
+bool names(const ir::Axes& axes, const std::string& axis);
 bool is_prefix(const ir::Axes& part, const ir::Axes& whole);
 /// Whether the shards along the axes divide the extent at every value of its symbols, as far as can be told.
 bool divides(const ir::Mesh& mesh, const ir::Axes& axes, const ir::Dim& extent);

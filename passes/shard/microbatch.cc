@@ -22,17 +22,10 @@ using ir::Shape;
 using ir::Val;
 using ir::ValueId;
 
-bool names(const ir::Axes& axes, const std::string& axis) {
-  return std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == axis; });
-}
 ir::Axes without(ir::Axes axes, const std::string& axis) {
   std::erase_if(axes, [&](const ir::AxisRef& a) { return a.name == axis; });
   return axes;
 }
-bool joins(const Node& n, const std::string& axis) {
-  return n.op->lower == ir::Lowering::kCollective && names(n.attrs.get_axes("axes"), axis);
-}
-
 bool mentions(const Dim& d, const std::string& axis) {
   if (d.is_static()) return false;
   std::vector<ir::SymbolRef> symbols = d.symbols();
@@ -99,11 +92,11 @@ class MicrobatchLoop {
     if (each_) gather_inside(), reduce_inside();
     for (size_t i = 0; i < f_.params.size(); ++i) parameter(i);
     for (const Node& n : f_.nodes)
-      if (time_of(n) == kBefore) copy(n, outer_, outside_);
+      if (time_of(n) == kBefore) copy_node(n, f_, outer_, outside_);
     body();
     scan();
     for (const Node& n : f_.nodes)
-      if (time_of(n) == kAfter && !joins(n, name_) && !is_reduced_inside(n)) copy(n, outer_, outside_);
+      if (time_of(n) == kAfter && !joins(n, name_) && !is_reduced_inside(n)) copy_node(n, f_, outer_, outside_);
     return finish();
   }
 
@@ -231,21 +224,6 @@ class MicrobatchLoop {
   }
 
   // ---- Building.
-  static std::vector<Val> at(const std::vector<ValueId>& ids, const std::vector<Val>& values) {
-    std::vector<Val> out;
-    for (ValueId id : ids) out.push_back(values[id]);
-    return out;
-  }
-  void copy(const Node& n, ir::FunctionBuilder& b, std::vector<Val>& values) {
-    b.set_location(n.location);
-    std::vector<Val> made = b.clone(n, f_, at(n.operands, values));
-    for (size_t r = 0; r < made.size(); ++r) {
-      values[n.results[r]] = made[r];
-      const std::string& name = f_.values[n.results[r]].name;
-      if (!name.empty() && b.function().values[made[r].id].name.empty()) b.name_value(made[r], name);
-    }
-  }
-
   void parameter(size_t i) {
     const ir::Value& v = f_.values[f_.params[i]];
     auto dim = one_.cut.find(i);
@@ -265,7 +243,7 @@ class MicrobatchLoop {
     if (inside_[id].b) return inside_[id];
     const Node& maker = f_.nodes[static_cast<size_t>(makers_[id])];
     for (ValueId operand : maker.operands) (void)inside(operand);
-    copy(maker, body_, inside_);
+    copy_node(maker, f_, body_, inside_);
     return inside_[id];
   }
 
@@ -283,7 +261,7 @@ class MicrobatchLoop {
     for (const Node& n : f_.nodes) {
       if (time_of(n) != kInside || mentions(n.attrs, name_)) continue;
       for (ValueId id : n.operands) (void)inside(id);
-      copy(n, body_, inside_);
+      copy_node(n, f_, body_, inside_);
     }
     std::vector<Val> results;
     for (const Sum& s : sums_) {

@@ -91,12 +91,11 @@ class FunctionPartition {
     // What is the same everywhere is made, and not sent.
     if (auto same = uniform_.find(id); same != uniform_.end() && parts_[id].layout.dims != to.dims)
       return same->second(local_type(mesh_, f_.type(id), to));
+    if (const Part& from = nearest(id, to); from.layout.pending.empty()) return reshard(mesh_, rank_, from, to);
     Part& part = parts_[id];
-    const Part from = nearest(id, to);
-    if (from.layout.pending.empty()) return reshard(mesh_, rank_, from, to);
     // A sum is combined once for all who need it so, or to whom its parts are near.
     DType dtype = part.value.dtype(), wide = in_f32_ && is_float(dtype) && bytes_of(dtype) < 4 ? DType::kF32 : dtype;
-    for (const ReshardStep& step : reshard_steps(mesh_, f_.type(id), from.layout, to)) {
+    for (const ReshardStep& step : reshard_steps(mesh_, f_.type(id), part.layout, to)) {
       Axes rest = without(part.layout.pending, step.axes);
       if (step.kind != ReshardStep::kAllReduce || rest.size() + step.axes.size() != part.layout.pending.size()) break;
       part.value = ir::convert(all_reduce(mesh_, ir::convert(part.value, wide), step.axes, Combiner::kSum), dtype);
@@ -504,9 +503,8 @@ Result<LoopSums> loop_sums(const Function& f, const ir::ControlFlow& loop, const
     for (size_t r = static_cast<size_t>(loop.carries); r < f.results.size(); ++r) {
       const ir::Value& v = f.values[f.results[r]];
       Axes stays = body.pending_result(r);
-      bool after = is_temporal(mesh, stays) && exchange == Exchange::kLast;
-      for (const Axes& dim : layout_of(v.sharding, v.type.rank()).dims)
-        if (!after) stays = without(stays, dim);
+      if (!is_temporal(mesh, stays) || exchange == Exchange::kEach)
+        for (const Axes& dim : layout_of(v.sharding, v.type.rank()).dims) stays = without(stays, dim);
       if (!stays.empty()) out.stacked[r] = std::move(stays);
     }
   };

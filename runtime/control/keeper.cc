@@ -61,9 +61,9 @@ void wait_until_closed(const Socket& coordinator) {
   }
 }
 
-/// Where boards go: "FOLDER/rank-3.json"; empty: nowhere.
+/// Where the board goes; empty: nowhere.
 std::string report_of(const Shared& s) {
-  return s.folder[0] == 0 || s.rank.load() == UINT32_MAX ? "" : fmt::format("{}/rank-{}.json", s.folder, s.rank.load());
+  return s.folder[0] == 0 || s.rank.load() == UINT32_MAX ? "" : std::string(s.folder) + "/" + board_file(s.rank.load());
 }
 void write_report(const Shared& s) {
   if (!report_of(s).empty()) (void)write_board(s.board, s.rank.load(), s.epoch.load(), s.folder);

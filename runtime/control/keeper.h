@@ -35,7 +35,9 @@ struct KeepOptions {
 /// board. It returns false, with the exit code that it is to end with: that of the rank, or `lost`.
 bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
 
-/// Writes the board of a rank: FOLDER/rank-3.json. E0803.
+/// The name of a rank's board: "rank-3.json".
+std::string board_file(uint32_t rank);
+/// Writes the board of a rank into a folder. E0803.
 Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, const std::string& folder);
 
 /// Can reports be written into this folder, which may have to be made? E0803.

@@ -44,6 +44,8 @@ Result<std::vector<std::string>> boards_in(const std::string& folder) {
 
 }  // namespace
 
+std::string board_file(uint32_t rank) { return fmt::format("rank-{}.json", rank); }
+
 Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, const std::string& folder) {
   Json events = Json::array();
   for (const comm::Event& e : comm::events_of(board))
@@ -61,7 +63,7 @@ Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, cons
   out["what"] = comm::text_of(board, since == 0 ? comm::reached(board) : board.waiting_for.load());
   out["now_us"] = now;
   out["events"] = std::move(events);
-  return write(folder, fmt::format("rank-{}.json", rank), out);
+  return write(folder, board_file(rank), out);
 }
 
 Status write_cause(const Diagnostic& why, const std::string& folder) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "tests/ranks/digits.h"
 #include "tests/ranks/expect.h"
@@ -105,40 +106,41 @@ class Commits : public testing::Test {
     EXPECT_EQ(entries(), (Words{".lock", "step-00000012"}));
   }
 
+  /// Calls `die` in turn for all points of writing rank `r`'s part of a checkpoint and of committing it.
+  void at_every_point(int r, const std::function<void(const Point&)>& die) {
+    size_t points = 0;
+    for (size_t i = 0; points == 0 || i < points; ++i) {
+      begin();
+      std::vector<Point> all = of_writing(r), second = of_committing(std::filesystem::path(dir_).filename());
+      all.insert(all.end(), second.begin(), second.end());
+      points = all.size();
+      SCOPED_TRACE(all[i].name);
+      die(all[i]);
+    }
+  }
+
   static constexpr const char* kProgram = "cli/nabla-run";
   std::string dir_;
 };
 
 TEST_F(Commits, OfOneProcessAreWholeOrNotThere) {
-  size_t points = 0;
-  for (size_t i = 0; points == 0 || i < points; ++i) {
-    begin();
-    std::vector<Point> all = of_writing(0), second = of_committing(std::filesystem::path(dir_).filename());
-    all.insert(all.end(), second.begin(), second.end());
-    points = all.size();
-    SCOPED_TRACE(all[i].name);
-    Outcome o = train("one", every({"--checkpoint-keep", "1"}), all[i].at);
+  at_every_point(0, [&](const Point& p) {
+    Outcome o = train("one", every({"--checkpoint-keep", "1"}), p.at);
     EXPECT_EQ(o.code, 128 + SIGKILL) << o.err;
-    goes_on("one", all[i].committed, every({"--checkpoint-keep", "1"}));
-  }
+    goes_on("one", p.committed, every({"--checkpoint-keep", "1"}));
+  });
 }
 
 // The ranks that go on from it are threads, which have the bits of processes.
 TEST_F(Commits, OfSeveralProcessesAreThoseOfAll) {
-  size_t points = 0;
-  for (size_t i = 0; points == 0 || i < points; ++i) {
-    begin();
-    std::vector<Point> all = of_writing(1), second = of_committing(std::filesystem::path(dir_).filename());
-    all.insert(all.end(), second.begin(), second.end());
-    points = all.size();
-    SCOPED_TRACE(all[i].name);
-    Outcome o = train("four", on_mpi(), all[i].at);
+  at_every_point(1, [&](const Point& p) {
+    Outcome o = train("four", on_mpi(), p.at);
     EXPECT_EQ(o.code, 10) << o.err;
-    EXPECT_MATCHES(o.err, "error\\[E0610\\]: rank " + all[i].at.substr(0, 1) + " .*was killed by signal 9");
+    EXPECT_MATCHES(o.err, "error\\[E0610\\]: rank " + p.at.substr(0, 1) + " .*was killed by signal 9");
     EXPECT_LT(o.seconds, 12);
     EXPECT_EQ(o.survivors, 0);
-    goes_on("four", all[i].committed, every({"--checkpoint-keep", "1"}));
-  }
+    goes_on("four", p.committed, every({"--checkpoint-keep", "1"}));
+  });
 }
 
 TEST_F(Commits, WhereSeveralRanksDieTooTheyAreThoseOfAll) {

@@ -149,15 +149,16 @@ std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_
       transport_, {.deadline_s = timeout_s_, .late_help = kLateHelp, .verdict = [this] { return verdict(); }, .ended = &ended});
 }
 
-void Processes::exchange(comm::CollectiveCall call, const Literal& from, Literal& to) {
-  if (from.size_bytes() == 0) return;
+void Processes::carry_out(comm::CollectiveCall call, const Literal& from, Literal& to) {
   call.dtype = static_cast<format::DType>(from.dtype());
   call.to = to.mutable_data(), call.from = from.data(), call.bytes = static_cast<uint64_t>(from.size_bytes());
-  with_others([&] {
-    comm::Communicator& peers = world_->rank(rank());
-    check(peers.start(0, call));
-    check(peers.wait(0));
-  });
+  comm::Communicator& peers = world_->rank(rank());
+  check(peers.start(0, call));
+  check(peers.wait(0));
+}
+
+void Processes::exchange(const comm::CollectiveCall& call, const Literal& from, Literal& to) {
+  if (from.size_bytes() > 0) with_others([&] { carry_out(call, from, to); });
 }
 
 void Processes::share(std::vector<Literal>& values) {
@@ -170,12 +171,7 @@ void Processes::agree(const Call& call) {
   board_.run.fetch_add(1);
   Literal key(DType::kU64, {1}), keys(DType::kU64, {ranks()});
   key.set_i(0, static_cast<int64_t>(call.key));
-  auto gather = [&](const Literal& from, Literal& to) {
-    check(world_->rank(rank()).start(0, {.kind = format::CollectiveKind::AllGather, .dtype = static_cast<format::DType>(from.dtype()),
-                                         .from = from.data(), .to = to.mutable_data(),
-                                         .bytes = static_cast<uint64_t>(from.size_bytes())}));
-    check(world_->rank(rank()).wait(0));
-  };
+  auto gather = [&](const Literal& from, Literal& to) { carry_out({.kind = format::CollectiveKind::AllGather}, from, to); };
   try {
     gather(key, keys);
   } catch (const Error& e) {

@@ -44,7 +44,7 @@ class Processes {
   /// All ranks are about to make this call, else every one gets E0614, which says who calls what.
   void agree(const Call& call);
   /// A collective of all ranks: `call` says which, its arrays and their bytes apart. Both may be the same array.
-  void exchange(comm::CollectiveCall call, const Literal& from, Literal& to);
+  void exchange(const comm::CollectiveCall& call, const Literal& from, Literal& to);
   /// Gives every rank the values of rank 0.
   void share(std::vector<Literal>& values);
   /// What exec::SessionOptions::world asks for.
@@ -89,6 +89,8 @@ class Processes {
   // With help for who calls from Python.
   Diagnostics kept(Diagnostics why);
   void meet(double heartbeat_s);
+  // A collective by a caller who waits already.
+  void carry_out(comm::CollectiveCall call, const Literal& from, Literal& to);
   std::optional<Diagnostic> verdict() const;
 
   std::shared_ptr<comm::Transport> transport_;
