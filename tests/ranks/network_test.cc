@@ -93,7 +93,7 @@ TEST_F(TwoMachines, ConnectionsOfRanksThatAreResetEndAll) {
   for (int more = 0; more < 10; ++more) ::usleep(100'000), (void)network_.reset(1, "dst " + network_.address(2));
   Outcome o = job.wait();
   EXPECT_EQ(o.code, 10) << o.err;
-  for (const char* by : {"rank 0: ", "rank 1: ", "rank 2: ", "rank 3: ", "\n"})
+  for (const char* by : {"rank \\d: ", "\n"})  // mpirun may have ended others before they spoke
     EXPECT_MATCHES(o.err, std::string(by) + "error\\[E061[05]\\]: ");
   EXPECT_MATCHES(o.err, "\nerror\\[E0615\\]: all ranks wait, and what they send each other does not come: rank \\d waits since "
                         "\\d\\.\\d s in run \\d+, at exchange \\d+: all_reduce over dp of |"
@@ -117,10 +117,10 @@ TEST_F(TwoMachines, ConnectionsToTheCoordinatorThatAreResetEndAll) {
     EXPECT_EQ(o.code, 10) << o.err;
     // Where CPUs are few, a rank that waits for messages is ended before it has looked.
     std::string how = at_rank ? "Software caused connection abort" : "Connection reset by peer";
-    for (const char* lost : {"rank 2: ", "rank 3: "})
-      EXPECT_MATCHES(o.err, lost + ("(error\\[E0612\\]: rank \\d has lost the coordinator at 10\\.77\\.0\\.1:4711: " + how) +
-                                "|E0612: it is ended where it stands)\n");
-    for (const char* told : {"rank 0: ", "rank 1: ", "\n"})
+    // The first rank that ends has mpirun end the others, which may not have spoken by then.
+    EXPECT_MATCHES(o.err, "rank [23]: (error\\[E0612\\]: rank [23] has lost the coordinator at 10\\.77\\.0\\.1:4711: " + how +
+                              "|E0612: it is ended where it stands)\n");
+    for (const char* told : {"rank [01]: ", "\n"})
       EXPECT_MATCHES(o.err, std::string(told) + "error\\[E0610\\]: rank [23] \\(process \\d+ on nb2\\) "
                             "(is gone in run \\d+.*: its connection has ended|ended with exit code 12 in run )");
     EXPECT_LT(o.seconds, 10);
