@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "runtime/base/text.h"
 
 namespace nabla::ir {
@@ -52,6 +55,24 @@ int64_t Mesh::size_of(std::string_view axis) const {
 std::vector<std::string> Mesh::axis_names() const {
   std::vector<std::string> out;
   for (const MeshAxis& a : axes) out.push_back(a.name);
+  return out;
+}
+
+std::string Mesh::lacks(std::string_view axis) const {
+  std::string all;
+  for (const MeshAxis& a : axes) all += fmt::format("{}{}={}", all.empty() ? "" : ", ", a.name, a.size);
+  return fmt::format("mesh {} ({}) has no axis `{}`{}", name, all, axis, did_you_mean(axis, axis_names()));
+}
+
+Result<std::vector<std::string>> axis_list(const std::string& option, std::string list) {
+  std::vector<std::string> out;
+  std::replace(list.begin(), list.end(), ';', ',');
+  std::istringstream names(list + ",");
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name.empty()) return error(Code::kBadOption, "{}: names of axes stand between commas; `{}` has an empty one", option, list);
+    if (std::find(out.begin(), out.end(), name) != out.end()) return error(Code::kBadOption, "{} names {} twice", option, name);
+    out.push_back(std::move(name));
+  }
   return out;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cli/driver/lower_set.h"
 #include "cli/driver/report_text.h"
@@ -13,18 +12,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::string> words(const std::string& list) {
-  std::vector<std::string> out;
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ',');) out.push_back(name);
-  return out;
-}
-
 Result<std::vector<std::string>> axes_of(const ir::Module& m, const std::string& given) {
   if (m.mesh() && !given.empty())
     return error(Code::kBadOption, "--axes names axes for a module without a mesh; this one has mesh {}", m.mesh()->name);
-  if (given.ends_with(',')) return error(Code::kBadOption, "--axes: axes stand between commas; `{}` ends with one", given);
-  if (!m.mesh()) return words(given.empty() ? "dp" : given);
+  if (!m.mesh()) return ir::axis_list("--axes", given.empty() ? "dp" : given);
   std::vector<std::string> out;
   for (const ir::MeshAxis& a : m.mesh()->axes)
     if (!a.temporal) out.push_back(a.name);
@@ -34,11 +25,16 @@ Result<std::vector<std::string>> axes_of(const ir::Module& m, const std::string&
 // Which of the axes those of the batch are.
 Result<std::vector<size_t>> data_axes_of(const ir::Module& m, const std::vector<std::string>& axes, const std::string& data) {
   std::vector<size_t> out;
-  for (const std::string& name : words(data)) {
+  const std::vector<std::string> names = NABLA_TRY(ir::axis_list("--data-axes", data));
+  for (const std::string& name : names) {
     auto at = std::find(axes.begin(), axes.end(), name);
     if (at == axes.end() && m.mesh() && m.mesh()->size_of(name) > 0)
       return error(Code::kBadOption, "--data-axes: axis {} is temporal: no ranks lie along it", name);
-    if (at == axes.end()) return error(Code::kBadOption, "--data-axes: the mesh has no axis `{}`{}", name, did_you_mean(name, axes));
+    if (at == axes.end()) {
+      std::string all;
+      for (const std::string& axis : axes) all += (all.empty() ? "" : ", ") + axis;
+      return error(Code::kBadOption, "--data-axes: no axis of {} is `{}`{}", all, name, did_you_mean(name, axes));
+    }
     out.push_back(static_cast<size_t>(at - axes.begin()));
   }
   return out;

@@ -92,8 +92,7 @@ Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::st
     std::vector<ir::MeshAxis>& axes = out.meshes[0].axes;
     auto axis = std::find_if(axes.begin(), axes.end(), [&](const ir::MeshAxis& b) { return b.name == a.name; });
     if (axis == axes.end())
-      return error(Code::kBadSharding, "--mesh: mesh {} has no axis {}{}", out.meshes[0].name, a.name,
-                   did_you_mean(a.name, out.meshes[0].axis_names()));
+      return error(Code::kBadSharding, "--mesh: {}", out.meshes[0].lacks(a.name));
     axis->size = a.size;
   }
   (void)NABLA_TRY(ir::verify(out));

@@ -1,7 +1,6 @@
 #include "passes/strategy/apply_strategy.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "ir/verifier.h"
 #include "passes/shard/layout.h"
@@ -22,18 +21,13 @@ struct Strategy {
 };
 
 // "dp,fsdp"; a mesh has these axes.
-Result<Axes> axes_option(const ir::Mesh& mesh, const std::string& option, std::string list) {
+Result<Axes> axes_option(const ir::Mesh& mesh, const std::string& option, const std::string& list) {
   Axes out;
   if (list.empty()) return out;
-  std::replace(list.begin(), list.end(), ';', ',');
-  std::istringstream names(list + ",");
-  for (std::string name; std::getline(names, name, ',');) {
-    if (name.empty()) return error(Code::kBadOption, "{}: names of axes stand between commas; `{}` has an empty one", option, list);
-    if (mesh.size_of(name) == 0)
-      return error(Code::kBadSharding, "{}: mesh {} has no axis {}{}", option, mesh.name, name, did_you_mean(name, mesh.axis_names()));
-    if (std::find(out.begin(), out.end(), ir::AxisRef{name}) != out.end())
-      return error(Code::kBadOption, "{} names {} twice", option, name);
-    out.push_back({name});
+  std::vector<std::string> names = NABLA_TRY(ir::axis_list(option, list));
+  for (std::string& name : names) {
+    if (mesh.size_of(name) == 0) return error(Code::kBadSharding, "{}: {}", option, mesh.lacks(name));
+    out.push_back({std::move(name)});
   }
   return out;
 }

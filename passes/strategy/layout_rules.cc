@@ -52,13 +52,15 @@ struct Named {
 // The layout of the first rule that matches.
 Status lay_out(const ir::Mesh& mesh, const std::vector<LayoutRule>& rules, const Named& named, std::vector<bool>& used) {
   for (size_t r = 0; r < rules.size(); ++r) {
-    if (rules[r].of_inputs != (named.what == "input") || !std::regex_match(named.name, rules[r].pattern)) continue;
+    if (rules[r].of_inputs != (named.what == "input") || !rules[r].pattern.matches(named.name)) continue;
     used[r] = true;
     if (*named.layout) break;  // the program says how
     std::string what = fmt::format("layout `{}` of {} {}", rules[r].text, named.what, named.name);
-    Status fits = ir::check_sharding(mesh, rules[r].layout, *named.type, what);
+    ir::Sharding layout = rules[r].layout;
+    if (named.type->rank() == 0 && layout.dims == std::vector<ir::DimSharding>(1)) layout.dims.clear();  // no word
+    Status fits = ir::check_sharding(mesh, layout, *named.type, what);
     if (!fits.ok()) return in_words_of_rules(std::move(fits.errors()), rules[r].text);
-    *named.layout = std::make_shared<const ir::Sharding>(rules[r].layout);
+    *named.layout = std::make_shared<const ir::Sharding>(std::move(layout));
     break;
   }
   return Ok{};
@@ -88,11 +90,13 @@ Result<std::vector<LayoutRule>> parse_layout_rules(const std::string& text) {
     std::string pattern = pattern_of(made), words = rule.substr(equals + 1);
     made.layout.allow_padding = words.ends_with(kPadding);
     if (made.layout.allow_padding) words.resize(words.size() - kPadding.size());
-    try {
-      made.pattern = std::regex(pattern);
-    } catch (const std::regex_error& e) {
-      return no_rule(rule, fmt::format("{} is no regular expression", pattern));
-    }
+    std::string why;
+    std::optional<NamePattern> parsed = NamePattern::parse(pattern, why);
+    if (!parsed) return no_rule(rule, fmt::format("{} is no regular expression: {}", pattern, why));
+    made.pattern = *parsed;
+    for (const LayoutRule& earlier : out)
+      if (earlier.of_inputs == made.of_inputs && pattern_of(earlier) == pattern)
+        return no_rule(rule, fmt::format("`{}` is a rule of the same names, and the first one counts: say one of them", earlier.text));
     for (const std::string& word : split(words, ',')) {
       made.layout.dims.push_back(dim_of(word));
       for (const ir::AxisRef& a : made.layout.dims.back().axes)

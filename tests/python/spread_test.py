@@ -254,7 +254,7 @@ def test_wrong_use_is_named(tmp_path):
     for option in (dict(reshard_after_forward=False), dict(max_comm_bytes="1MiB"), dict(prefetch=2),
                    dict(reduce_dtype="float32"), dict(grad_sync="each", microbatches=2)):
         refused(nb.Error, f"E0901.*{next(iter(option))}: the module has no mesh, so that one rank runs it", **option)
-    refused(nb.Error, "E0210.*mesh ranks has no axis pd; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
+    refused(nb.Error, "E0210.*mesh ranks .dp=2. has no axis `pd`; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
     refused(nb.Error, "E0901.*auto_shard: the module has no mesh", auto_shard=True)
     refused(nb.Error, "E0402.*on a rank at least", mesh={"dp": 2}, auto_shard=True, max_bytes="100")

@@ -94,15 +94,21 @@ TEST(Plan, UnknownNamesAreRefused) {
   };
   EXPECT_EQ(refusal({.ranks = 2, .entry = "stop"}), "--entry: the module has no entry `stop`; did you mean `step`?");
   EXPECT_EQ(refusal({.ranks = 2, .axes = "dp,tp"}), "--axes names axes for a module without a mesh; this one has mesh pod");
-  EXPECT_EQ(refusal({.ranks = 2, .data_axis = "pd"}), "--data-axes: the mesh has no axis `pd`; did you mean `dp`?");
+  EXPECT_EQ(refusal({.ranks = 2, .data_axis = "pd"}), "--data-axes: no axis of dp, tp is `pd`; did you mean `dp`?");
   driver::PlanOptions tuned{.ranks = 2};
   tuned.compile.tuning_file = "nowhere.tuning";
   EXPECT_NE(refusal(tuned).find("nowhere.tuning"), std::string::npos) << refusal(tuned);
   ir::Module plain = chain("dp=1");
   plain.meshes.clear();
-  auto rows = driver::plan_of(plain, {.ranks = 2, .axes = "dp,"});
-  ASSERT_FALSE(rows.ok());
-  EXPECT_EQ(rows.errors()[0].message, "--axes: axes stand between commas; `dp,` ends with one");
+  auto of_plain = [&](driver::PlanOptions options) {
+    auto rows = driver::plan_of(plain, options);
+    return rows.ok() ? "ok" : rows.errors()[0].message;
+  };
+  for (const char* list : {"dp,", "dp,,tp", ","})
+    EXPECT_EQ(of_plain({.ranks = 2, .axes = list}),
+              fmt::format("--axes: names of axes stand between commas; `{}` has an empty one", list));
+  EXPECT_EQ(of_plain({.ranks = 4, .axes = "dp,dp"}), "--axes names dp twice");
+  EXPECT_EQ(of_plain({.ranks = 4, .axes = "dp,tp", .data_axis = "dp,dp"}), "--data-axes names dp twice");
 }
 
 // Rules lay weights out along an axis that the module has not heard of.

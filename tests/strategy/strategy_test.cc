@@ -8,6 +8,7 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "passes/strategy/apply_strategy.h"
+#include "passes/strategy/name_pattern.h"
 #include "passes/strategy/state_roles.h"
 #include "tests/property/compare.h"
 #include "tests/shard/collectives_of.h"
@@ -214,6 +215,47 @@ TEST(Strategy, ZeroGoesBesideOtherAxes) {
   EXPECT_NE(made.layouts.find("\nbias <{tp, dp}p1>\n"), std::string::npos) << made.layouts;
 }
 
+TEST(NamePattern, MatchesWholeNames) {
+  auto matches = [](const std::string& pattern, const std::string& name) {
+    std::string why;
+    std::optional<passes::NamePattern> parsed = passes::NamePattern::parse(pattern, why);
+    EXPECT_TRUE(parsed) << pattern << ": " << why;
+    return parsed && parsed->matches(name);
+  };
+  EXPECT_TRUE(matches("attn.*\\.w", "attn.0.w"));
+  EXPECT_FALSE(matches("attn.*\\.w", "attn.0.wx"));
+  EXPECT_FALSE(matches("attn.*\\.w", "my.attn.0.w"));
+  EXPECT_TRUE(matches("(a|ab)(c|bcd)", "abcd"));
+  EXPECT_TRUE(matches("fc\\d{1,2}\\.[\\w.]+", "fc12.w_0.x"));
+  EXPECT_TRUE(matches("(?:a|b)[^\\d]", "bc"));
+  EXPECT_TRUE(matches("a\\<b\\'\\/", "a<b'/"));
+  EXPECT_FALSE(matches("(?:a|b)[^\\d]", "b7"));
+  // Expressions that take a search with backtracking longer than anybody waits.
+  EXPECT_FALSE(matches("(a+)+b", std::string(1000, 'a')));
+  EXPECT_FALSE(matches("(.*)*(.*)*(.*)*x", std::string(1000, 'a')));
+}
+
+TEST(NamePattern, SaysWhatItDoesNotKnow) {
+  auto refusal = [](const std::string& pattern) {
+    std::string why;
+    return passes::NamePattern::parse(pattern, why) ? "parsed" : why;
+  };
+  EXPECT_EQ(refusal("(a)\\1"), "`\\1` is not known here; \\d, \\w, \\s, \\b and signs are");
+  EXPECT_EQ(refusal("(?=a)"), "`(?` begins what is not known here");
+  EXPECT_EQ(refusal("a\\"), "`\\` at the end stands before nothing");
+  EXPECT_EQ(refusal("[a"), "`[` has no `]`");
+  EXPECT_EQ(refusal("[a\\]]"), "`\\]` in brackets is not known here: `]` stands first in them, `-` last, `^` anywhere but first");
+  EXPECT_EQ(refusal("a{x}"), "`{x}` is no count of repetitions; a brace of a name is `\\{`");
+  EXPECT_EQ(refusal("((a{10}){10}){11}"), "its counts repeat something more than 1000 times");
+  EXPECT_EQ(refusal(std::string(501, 'a')), "it has 501 characters, more than 500");
+  EXPECT_EQ(refusal("a)|(b"), "Unmatched ( or \\(");
+}
+
+TEST(Strategy, ScalarsHaveNoWordsInRules) {
+  EXPECT_EQ(applied(parsed(kModel), {{"layouts", "count="}}).layouts, "count <>\n");
+  EXPECT_EQ(applied(parsed(kModel), {{"layouts", "count|mean="}}).layouts, "mean <{}>\ncount <>\n");
+}
+
 TEST(Strategy, RulesLayOutLeavesByTheirNames) {
   Applied made = applied(parsed(kModel), {{"layouts", "w0=,tp;w[01]=tp,?"}});
   EXPECT_EQ(made.layouts, "w0 <{}, tp>\nw1 <tp, {?}>\n");
@@ -255,7 +297,9 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(refusal(kModel, {{"layouts", "=,tp"}}), "layout `=,tp`: it has no name before `=`");
   EXPECT_EQ(refusal(kModel, {{"layouts", "w0=,tp padded"}}),
             "layout `w0=,tp padded`: `,tp padded` has a space: words stand between commas");
-  EXPECT_EQ(refusal(kModel, {{"layouts", "w(=tp"}}), "layout `w(=tp`: w( is no regular expression");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "w(=tp"}}), "layout `w(=tp`: w( is no regular expression: Unmatched ( or \\(");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "w0=tp,;w1=tp,;w0=,tp"}}),
+            "layout `w0=,tp`: `w0=tp,` is a rule of the same names, and the first one counts: say one of them");
   EXPECT_EQ(refusal(kModel, {{"layouts", "v0=,tp"}}),
             "layout `v0=,tp`: no leaf of the state that an earlier rule leaves has such a name; did you mean `w0`?");
   EXPECT_EQ(refusal(kModel, {{"layouts", "w0=tp"}}),
@@ -264,7 +308,7 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(refusal("nabla 1 traced\nfunc @f(%x: f32[8]) {\n  return %x\n}\n", {{"layouts", "w=tp"}}),
             "layout `w=tp`: the module has no mesh");
   EXPECT_EQ(refusal(kModel, {{"zero", "3"}}), "zero=3 needs data-axes: the axes of the mesh along which the batch lies");
-  EXPECT_EQ(refusal(kModel, {{"data-axes", "pd"}}), "data-axes: mesh pod has no axis pd; did you mean `dp`?");
+  EXPECT_EQ(refusal(kModel, {{"data-axes", "pd"}}), "data-axes: mesh pod (dp=4, tp=2) has no axis `pd`; did you mean `dp`?");
   EXPECT_EQ(refusal(kModel, {{"data-axes", "dp,dp"}}), "data-axes names dp twice");
   for (const char* list : {"dp,", ",dp", ","})
     EXPECT_EQ(refusal(kModel, {{"data-axes", list}}),
