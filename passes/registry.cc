@@ -92,6 +92,7 @@ Pass auto_shard_pass() {
           {{"search", "false", "true: choose what nothing is said of"},
            {"max-bytes", "", "of the state on a rank; empty: no limit"},
            {"max-memory", "", "of the state and of what lives at once for the way back; empty: no limit"},
+           {"values", "found", "propagated: only state and inputs get what was found; propagate lays out all other values"},
            {"target", "", "for whose products times are predicted; empty: the target that is compiled for"}},
           auto_shard};
 }

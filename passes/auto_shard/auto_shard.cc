@@ -43,6 +43,9 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   const std::string& search = context.options.at("search");
   if (search != "true" && search != "false") return error(Code::kBadOption, "auto-shard: search is true or false, not `{}`", search);
   if (search == "false") return module;
+  const std::string& values = context.options.at("values");
+  if (values != "found" && values != "propagated")
+    return error(Code::kBadOption, "auto-shard: values is found or propagated, not `{}`", values);
   if (!module.mesh()) {
     Diagnostic d = error(Code::kBadOption, "auto-shard: the module has no mesh over which it could be laid out");
     d.help = "give one: --mesh dp=2,tp=4";
@@ -62,7 +65,7 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   FoundLayouts found = NABLA_TRY(search_layouts(module, graph, limits, target));
   std::optional<ir::Module> in_time;
   if (module.mesh()->temporal()) in_time = NABLA_TRY(laid_out_in_time(module, context));
-  ir::Module out = annotated(module, graph, found, in_time ? &*in_time : nullptr, context.ops);
+  ir::Module out = annotated(module, graph, found, values == "found", in_time ? &*in_time : nullptr, context.ops);
   context.texts["plan"] = plan_text(out, found);
   context.texts["memory"] = fmt::format("{:.0f}", found.state_bytes + found.kept_bytes);
   context.remarks.push_back(

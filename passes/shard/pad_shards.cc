@@ -253,8 +253,11 @@ class PaddedFunction {
       if (v.shape()[d] == shape[d]) continue;
       Dim more = shape[d] - v.shape()[d];
       if (Dim::less_equal(0, more).value_or(false)) {
-        NABLA_CHECK(more.is_static(), "{} elements of padding", more.str());
-        high[d] = more.value(), grown.push_back(static_cast<int>(d));
+        grown.push_back(static_cast<int>(d));
+        if (more.is_static())
+          high[d] = more.value();
+        else
+          v = with_zeros(v, d, more);
       } else if (shape[d].is_static()) {
         limits[d] = shape[d].value(), cut = true;
       } else {
@@ -262,11 +265,17 @@ class PaddedFunction {
       }
     }
     if (cut) v = b_.op("slice", {v}, {{"starts", none}, {"limits", limits}, {"strides", ir::Ints(shape.size(), 1)}});
-    if (grown.empty()) return v;
     Literal zero(v.dtype(), {});
-    Val out = b_.op("pad", {v, b_.constant(zero)}, {{"low", none}, {"high", high}, {"interior", none}});
-    for (int d : grown) zeros_.insert({out.id, d});
-    return out;
+    if (high != none) v = b_.op("pad", {v, b_.constant(zero)}, {{"low", none}, {"high", high}, {"interior", none}});
+    for (int d : grown) zeros_.insert({v.id, d});
+    return v;
+  }
+  // `pad` takes no symbolic numbers.
+  Val with_zeros(Val v, size_t dim, const Dim& more) {
+    Shape added = v.shape();
+    added[dim] = more;
+    Val zeros = ir::broadcast_in_dim(b_.constant(Literal(v.dtype(), {})), added, {});
+    return b_.op("concatenate", {v, zeros}, {{"axis", static_cast<int64_t>(dim)}});
   }
   Val spread(const Dim& size, DType dtype, const Shape& shape) {
     Val number = b_.op("element_count", {}, {{"shape", Shape{size}}, {"dtype", dtype}});
