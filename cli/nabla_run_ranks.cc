@@ -54,14 +54,6 @@ struct Meeting {
   char address[256], token[64], folder[1024];
 };
 
-Status finish(comm::Transport& t, Result<comm::Transport::Request> request, double timeout_s) {
-  comm::Transport::Request waited = NABLA_TRY(std::move(request));
-  for (int64_t begin = comm::steady_us(); !NABLA_TRY(t.test(waited)); ::usleep(200))
-    if (static_cast<double>(comm::steady_us() - begin) > timeout_s * 1e6)
-      return error(Code::kTooLate, "rank {} has not met rank 0 in {} s", t.rank(), timeout_s);
-  return Ok{};
-}
-
 // What all ranks must be asked for alike. Files may have other names on other hosts: whether there are any is what counts.
 std::string job_of(const RunOptions& o) {
   std::string out;
@@ -185,9 +177,10 @@ Status RankProcess::meet() {
   if (supervised() || (transport_ == nullptr && launched_.rank > 0)) return Ok{};
   Meeting meeting{};
   constexpr uint32_t kTag = comm::Transport::kMostTag;
+  constexpr const char* kName = "meeting rank 0";
   if (launched_.rank > 0) {
     comm::Transport& t = *transport_;
-    (void)NABLA_TRY(finish(t, t.recv(0, kTag, &meeting, sizeof meeting), options_.ranks.join_s));
+    (void)NABLA_TRY(comm::finish(t, t.recv(0, kTag, &meeting, sizeof meeting), options_.ranks.join_s, kName));
     copy(shared_.address, meeting.address), copy(shared_.token, meeting.token), copy(shared_.folder, meeting.folder);
     return Ok{};
   }
@@ -197,7 +190,7 @@ Status RankProcess::meet() {
   comm::Transport& t = *transport_;
   copy(meeting.address, shared_.address), copy(meeting.token, shared_.token), copy(meeting.folder, shared_.folder);
   for (uint32_t r = 1; r < launched_.ranks; ++r)
-    (void)NABLA_TRY(finish(t, t.send(r, kTag, &meeting, sizeof meeting), options_.ranks.join_s));
+    (void)NABLA_TRY(comm::finish(t, t.send(r, kTag, &meeting, sizeof meeting), options_.ranks.join_s, kName));
   return Ok{};
 }
 
@@ -212,8 +205,9 @@ void RankProcess::apply(exec::SessionOptions& s) const {
     nccl::RankOptions ranks{.rank = launched_.rank, .ranks = launched_.ranks, .local_ranks = launched_.local_ranks.value_or(1)};
     ranks.deadline_s = 2 * s.comm_timeout_s, ranks.prefix = fmt::format("nccl/{}", epoch());
     ranks.abort_s = grace_s(options_.ranks.heartbeat_s), ranks.verdict = verdict, ranks.end_hard = end_hard(launched_.rank);
-    ranks.put = [member = member_.get()](const std::string& key, const std::string& value) { return member->put(key, value); };
-    ranks.get = [member = member_.get()](const std::string& key, double timeout_s) { return member->get(key, timeout_s); };
+    ranks.meet = nccl::by_store([member = member_.get()](const auto& key, const auto& value) { return member->put(key, value); },
+                                [member = member_.get()](const auto& key, double timeout_s) { return member->get(key, timeout_s); },
+                                ranks.deadline_s);
     s.world = nccl::over_nccl(std::move(ranks));
   } else {
     s.world = comm::peers_over(transport_, {.deadline_s = 2 * s.comm_timeout_s, .yield = crowded, .verdict = verdict});

@@ -72,15 +72,19 @@ nabla_status* nabla_session_open(const char* path, const nabla_options* options,
 void nabla_session_close(nabla_session* session);
 
 /* Of a bundle for several ranks: this process runs one of them, and other processes the others. A launcher of MPI has
- * started them all, which then make the same calls in the same order. Arrays are whole everywhere: of inputs a process reads
+ * started them all, which then make the same calls in the same order; on a machine with several GPUs each takes that of its number
+ * among the ranks there. Arrays are whole everywhere: of inputs a process reads
  * its rank's part; of outputs, and of state that is copied out, it gets that part, and rank 0 the whole. nabla_state_save
  * writes the file on rank 0. A rank that fails is no longer waited for after `timeout_s`; nothing else watches the others, as
  * nabla-run does. */
 typedef struct {
   size_t size;          /* of this struct, as the caller's header has it */
-  const char* engine;   /* "mpi": libnabla_mpi.so, in $NABLA_PLUGINS, beside the executable, or where the system has libraries */
+  /* "mpi": libnabla_mpi.so, in $NABLA_PLUGINS, beside the executable, or where the system has libraries. "nccl": of a program for
+   * GPUs, one for every rank: ranks meet by MPI, and values go from GPU to GPU. */
+  const char* engine;
   double timeout_s;     /* how long a rank waits for another, and a second more for every MiB; 0: 300 */
-  int32_t check_messages; /* not 0: every message has a checksum, and a damaged one is error 613; on all ranks, or on none */
+  int32_t check_messages; /* not 0: every message has a checksum, and a damaged one is error 613; on all ranks, or on none; with
+                           * "nccl", whose messages have none, error 901 */
 } nabla_rank_options;
 nabla_status* nabla_session_open_rank(const char* path, const nabla_options* options, const nabla_rank_options* rank_options,
                                       nabla_session** out);

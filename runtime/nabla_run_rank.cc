@@ -1,10 +1,12 @@
 // The C API for a process that runs one rank of several: apart, so that programs without need none of it.
+#include <cstdlib>
 #include <cstring>
 
 #include "runtime/comm/checked_transport.h"
 #include "runtime/comm/peers.h"
 #include "runtime/comm/plugin_transport.h"
 #include "runtime/nabla_run_internal.h"
+#include "runtime/nccl/ranks.h"
 
 namespace {
 
@@ -21,15 +23,32 @@ nabla_rank_options known(const nabla_rank_options& given) {
   return out;
 }
 
+/// What the launcher says: OMPI_COMM_WORLD_LOCAL_RANK.
+uint32_t of_launcher(const char* name, uint32_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : static_cast<uint32_t>(std::atoi(text));
+}
+
 Result<nabla_session*> open_rank(const char* path, const nabla_options* options, const nabla_rank_options& rank) {
-  if (rank.engine == nullptr || std::strcmp(rank.engine, "mpi") != 0)
-    return error(Code::kBadOption, "nabla_session_open_rank: engine `{}`; there is `mpi`", rank.engine == nullptr ? "NULL" : rank.engine);
-  std::shared_ptr<nabla::comm::Transport> transport = NABLA_TRY(nabla::comm::open_transport(rank.engine));
+  const std::string engine = rank.engine == nullptr ? "NULL" : rank.engine;
+  if (engine != "mpi" && engine != "nccl")
+    return error(Code::kBadOption, "nabla_session_open_rank: engine `{}`; there are `mpi` and `nccl`", engine);
+  if (engine == "nccl" && rank.check_messages != 0)
+    return error(Code::kBadOption, "nabla_session_open_rank: check_messages: what goes from GPU to GPU by nccl has no checksums");
+  std::shared_ptr<nabla::comm::Transport> transport = NABLA_TRY(nabla::comm::open_transport("mpi"));
   std::shared_ptr<nabla::comm::Transport> used = transport;
   if (rank.check_messages != 0) used = nabla::comm::checked(transport);
   nabla::exec::SessionOptions settings = nabla::api::settings_of(options);
   if (rank.timeout_s > 0) settings.comm_timeout_s = rank.timeout_s;
-  settings.world = nabla::comm::peers_over(used, {.deadline_s = settings.comm_timeout_s, .late_help = kLateHelp});
+  settings.gpu = of_launcher("OMPI_COMM_WORLD_LOCAL_RANK", 0);
+  if (engine == "nccl")
+    settings.world = nabla::nccl::over_nccl({.rank = transport->rank(),
+                                             .ranks = transport->ranks(),
+                                             .local_ranks = of_launcher("OMPI_COMM_WORLD_LOCAL_SIZE", 1),
+                                             .deadline_s = settings.comm_timeout_s,
+                                             .meet = nabla::nccl::by_messages(transport, settings.comm_timeout_s)});
+  else
+    settings.world = nabla::comm::peers_over(used, {.deadline_s = settings.comm_timeout_s, .late_help = kLateHelp});
   auto session = NABLA_TRY(nabla::exec::Session::open(path, settings));
   if (session->team().empty())
     return error(Code::kRanksDisagree, "{} is for one rank, and {} were started", path, transport->ranks());

@@ -32,4 +32,7 @@ class Transport {
   virtual Status close() = 0;
 };
 
+/// Waits until what was begun is done. E0611 "rank 1: NAME is not done in 30 s".
+Status finish(Transport& transport, Result<Transport::Request> begun, double timeout_s, const std::string& name);
+
 }  // namespace nabla::comm

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kCloseUs = 2'000'000;  // for others to close a communicator too
 
-// Values of the store are text.
+// What members tell each other is text.
 std::string to_hex(const UniqueId& id) {
   std::string out;
   for (char c : id.bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
@@ -57,12 +57,9 @@ Result<Comm> Links::open(const std::string& key, const std::string& name, const 
   auto what = [&] { return fmt::format("rank {} waits for NCCL to connect {} ({})", options_.rank, name, ranks_text(members)); };
   UniqueId id{};
   std::string at = fmt::format("{}/{}", options_.prefix, key);
-  if (me == 0) {
-    (void)NABLA_TRY(done(nccl_->get_id(&id), nullptr, what));
-    (void)NABLA_TRY(options_.put(at, to_hex(id)));
-  } else if (!from_hex(NABLA_TRY(options_.get(at, options_.deadline_s)), id)) {
-    return error(Code::kRanksDisagree, "what the store has at `{}` is no id of NCCL", at);
-  }
+  if (me == 0) (void)NABLA_TRY(done(nccl_->get_id(&id), nullptr, what));
+  if (!from_hex(NABLA_TRY(options_.meet(at, members, me, me == 0 ? to_hex(id) : "")), id))
+    return error(Code::kRanksDisagree, "what rank {} says of `{}` is no id of NCCL", members[0], at);
   Config config;
   Comm comm = nullptr;
   int status = nccl_->init(&comm, static_cast<int>(members.size()), id, static_cast<int>(me), &config);

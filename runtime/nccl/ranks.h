@@ -10,6 +10,7 @@
 #include "runtime/comm/stream.h"
 #include "runtime/comm/world.h"
 #include "runtime/format/ranks_generated.h"
+#include "runtime/nccl/meeting.h"
 
 namespace nabla::nccl {
 
@@ -22,10 +23,8 @@ struct RankOptions {
   std::function<void(const Diagnostic&)> end_hard;  ///< called by another thread; does not return. May be null
   /// What ends the waiting: another rank's failure, as whoever watches them all tells it. Called often. May be null.
   std::function<std::optional<Diagnostic>()> verdict;
-  /// The store of the run, by which ranks find each other. Keys begin with `prefix`, which no other start of the job has.
-  std::string prefix = "nccl/0";
-  std::function<Status(const std::string& key, const std::string& value)> put;
-  std::function<Result<std::string>(const std::string& key, double timeout_s)> get;
+  Meeting meet;
+  std::string prefix = "nccl/0";  ///< of its keys, which no other start of the job has
 };
 
 /// Does NCCL combine values of this dtype so?

@@ -20,14 +20,18 @@ Result<std::string> Store::get(const std::string& key, double timeout_s) {
   return values_[key];
 }
 
+nccl::Meeting Store::meeting(double timeout_s) {
+  return nccl::by_store([this](const std::string& key, const std::string& value) { return put(key, value); },
+                        [this](const std::string& key, double limit_s) { return get(key, limit_s); }, timeout_s);
+}
+
 GpuRank::GpuRank(const format::Ranks& table, nccl::RankOptions options, Store& store, const format::Program* program)
     : rank_(options.rank), device_(device::CudaDevice::open(static_cast<int>(options.rank)).value()) {
   const device::CudaDriver& d = driver();
   NABLA_CHECK(d.context_retain(&context_, device_.device) == 0 && d.context_set(context_) == 0 && d.stream_create(&stream_, 1) == 0,
               "no GPU for rank {}", rank_);
   options.ranks = table.count();
-  options.put = [&store](const std::string& key, const std::string& value) { return store.put(key, value); };
-  options.get = [&store](const std::string& key, double timeout_s) { return store.get(key, timeout_s); };
+  options.meet = store.meeting(options.deadline_s);
   world_ = nccl::make_ranks(table, options).value();
   attached_ = end().attach(device_, stream_, program);
 }

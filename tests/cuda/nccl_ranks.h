@@ -19,6 +19,8 @@ class Store {
  public:
   Status put(const std::string& key, const std::string& value);
   Result<std::string> get(const std::string& key, double timeout_s);
+  /// By this store, which outlives it.
+  nccl::Meeting meeting(double timeout_s);
 
  private:
   std::mutex mutex_;

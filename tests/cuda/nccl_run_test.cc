@@ -80,6 +80,73 @@ TEST_F(Nccl, ProcessesTrainToTheBitsOfThreadsAndToTheLossesOfCpus) {
   }
 }
 
+// Ranks of mpirun, which meet by MPI.
+TEST_F(Nccl, ProgramsOfCTrainToTheBitsOfThreads) {
+  Outcome here = Job("tests/ranks/c_rank", {path("two.nbundle")}, gpus(1)).wait(200);
+  EXPECT_EQ(here.code, 0) << here.err;
+  EXPECT_HAS(here.out, "loss 2.");
+  auto started = [](int ranks, int count) {
+    Job::Options options = gpus(count);
+    options.before = mpirun(ranks);
+    return Job("tests/ranks/c_rank", {path("two.nbundle"), "nccl"}, options).wait(200);
+  };
+  Outcome there = started(2, 2);
+  EXPECT_EQ(there.code, 0) << there.err;
+  EXPECT_HAS(there.err, "2 ranks\n");
+  EXPECT_EQ(there.out, here.out);
+  Outcome shared = started(2, 1);
+  EXPECT_EQ(shared.code, 1) << shared.err;
+  EXPECT_HAS(shared.err, "2 ranks run on this machine, which has 1 GPU: NCCL wants one for every rank");
+  Outcome three = started(3, 3);
+  EXPECT_EQ(three.code, 1) << three.err;
+  EXPECT_HAS(three.err, "error[E0614]");
+}
+
+TEST_F(Nccl, ProgramsOfPythonTrainToTheBitsOfThreads) {
+  std::ofstream(path("train.py")) << R"(
+import sys, zlib
+import numpy as np
+import nabla as nb
+from nabla import distributed as d
+rank = 0
+if len(sys.argv) > 2:
+    d.init(engine=sys.argv[2], timeout=60)
+    rank = d.rank()
+    assert d.all_reduce(np.float32([1])).tolist() == [d.world_size()]
+    if sys.argv[2] == "nccl":
+        try:
+            nb.load_bundle(sys.argv[1], engine="mpi")
+        except ValueError as e:
+            assert 'engine="mpi", and nabla.distributed.init has joined the processes by "nccl"' in str(e), e
+bundle = nb.load_bundle(sys.argv[1])
+bundle.run("init", seed=np.uint32([1, 2]))
+for step in range(3):
+    loss = bundle.run("step", x=np.arange(64 * 64).reshape(64, 8, 8).astype(np.uint8) % (7 + step),
+                      y=np.arange(64, dtype=np.int32) % 10)["loss"].item()
+    if rank == 0:
+        print(loss)
+for name in bundle.state:
+    value = bundle.get_state(name).numpy()
+    if rank == 0:
+        print(name, zlib.crc32(value.tobytes()))
+)";
+  auto trained = [](const Words& engine, Job::Options options) {
+    options.environment.push_back("PYTHONPATH=frontend/python");
+    Words args = {path("train.py"), path("two.nbundle")};
+    args.insert(args.end(), engine.begin(), engine.end());
+    return Job("/usr/bin/python3", args, options).wait(200);
+  };
+  Outcome here = trained({}, gpus(1));
+  EXPECT_EQ(here.code, 0) << here.err;
+  Job::Options two = gpus(2);
+  two.before = mpirun(2);
+  for (const char* engine : {"nccl", "mpi"}) {
+    Outcome there = trained({engine}, two);
+    EXPECT_EQ(there.code, 0) << there.err;
+    EXPECT_EQ(there.out, here.out) << engine;
+  }
+}
+
 /// Starts both ranks as a launcher does, rank 1 first. Returns what rank 0 came to.
 Outcome launched(const std::function<Words(int)>& environment, const Words& args, const std::string& fault = "") {
   const char* program = fault.empty() ? kRun : kFaulty;

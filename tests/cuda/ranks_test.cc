@@ -190,8 +190,7 @@ TEST_P(GpuRanks, TrainOverNccl) {
   int64_t copied = bytes("cuMemcpyDtoHAsync");
   tests::in_threads(count, [&](uint32_t r) {
     nccl::RankOptions ranks{.rank = r, .ranks = count, .local_ranks = count, .deadline_s = 60};
-    ranks.put = [&](const std::string& key, const std::string& value) { return store.put(key, value); };
-    ranks.get = [&](const std::string& key, double timeout_s) { return store.get(key, timeout_s); };
+    ranks.meet = store.meeting(ranks.deadline_s);
     auto session = open(made.bytes, {.world = nccl::over_nccl(ranks), .gpu = r});
     ASSERT_TRUE(session.ok()) << to_string(session.errors());
     std::string where = r == 0 ? "in several processes, on Fake GPU" : fmt::format("in several processes, on Fake GPU {}", r);

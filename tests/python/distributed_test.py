@@ -317,8 +317,8 @@ except nb.Error as e:
         nb.load_bundle(tmp_path / "one.nbundle", rank_class="front", engine="mpi")
     with pytest.raises(ValueError, match="is for processes that nabla.distributed.init has joined"):
         nb.load_bundle(tmp_path / "one.nbundle", engine="mpi")
-    with pytest.raises(ValueError, match="engine .nccl.; there are"):
-        nb.load_bundle(tmp_path / "one.nbundle", engine="nccl")
+    with pytest.raises(ValueError, match="engine .gloo.; there are"):
+        nb.load_bundle(tmp_path / "one.nbundle", engine="gloo")
 
 
 CHARLM = "charlm_ranks.main(steps=4, ranks={ranks}, zero=3, width=32, layers=1, heads=2, context=32)"
@@ -367,8 +367,8 @@ import {example}
 def test_compiled_functions_for_processes_are_checked(tmp_path):
     with pytest.raises(ValueError, match="processes that nabla.distributed.init has joined"):
         nb.jit(lambda x: x * 2, engine="mpi")(nb.ones(3))
-    with pytest.raises(ValueError, match="jit: engine 'nccl'"):
-        nb.jit(lambda x: x, engine="nccl")
+    with pytest.raises(ValueError, match="jit: engine 'gloo'"):
+        nb.jit(lambda x: x, engine="gloo")
     o = run(2, """
 try:
     nb.jit(lambda x: x * 2, engine="mpi")(nb.ones(3))

@@ -1,4 +1,4 @@
-/* A program of C that trains the digits MLP as one rank of several, or with all ranks here: c_rank BUNDLE [mpi].
+/* A program of C that trains the digits MLP as one rank of several, or with all ranks here: c_rank BUNDLE [mpi|nccl].
  * Prints the loss of each step, and a checksum of the state, from rank 0. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   nabla_options options;
   memset(&options, 0, sizeof options);
   options.threads = 1;
-  nabla_rank_options rank = {sizeof rank, "mpi", 30, 1};
+  nabla_rank_options rank = {sizeof rank, argc > 2 ? argv[2] : NULL, 30, argc > 2 && strcmp(argv[2], "mpi") == 0};
   nabla_session* s = NULL;
   if (argc > 2)
     check(nabla_session_open_rank(argv[1], &options, &rank, &s));

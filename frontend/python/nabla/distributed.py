@@ -26,15 +26,17 @@ _processes = None  # None: not begun, or over
 
 
 def init(engine=None, timeout=300.0, heartbeat=1.0):
-    """Joins the ranks. `engine` is "mpi", "local" (one rank, alone), or None: mpi under mpirun, else local.
+    """Joins the ranks. `engine` is "mpi", "nccl", "local" (one rank, alone), or None: mpi under mpirun, else local. With
+    "nccl" mpirun starts the ranks as well, which run bundles for GPUs, one for every rank: their values go from GPU to
+    GPU, and host arrays by MPI.
     `timeout`: seconds that a rank waits for the others in one exchange (and one more for every MiB); then E0611.
     `heartbeat`: every so many seconds a rank tells rank 0 that it lives, over a connection, from a thread of its own;
     after five of them without a word all others get E0610. 0: nobody watches. A second call changes nothing. Raises
     Error: E0602 without the plug-in or Open MPI, E0612 where rank 0 is not reached, E0707 after `finalize`.
     """
     global _processes
-    if engine not in (None, "mpi", "local"):
-        raise ValueError(f"init: engine {engine!r}; there are \"mpi\", \"local\" and None")
+    if engine not in (None, "mpi", "nccl", "local"):
+        raise ValueError(f"init: engine {engine!r}; there are \"mpi\", \"nccl\", \"local\" and None")
     if not timeout > 0:
         raise ValueError(f"init: timeout must be more than 0 seconds, got {timeout!r}")
     if not heartbeat >= 0:
@@ -44,10 +46,20 @@ def init(engine=None, timeout=300.0, heartbeat=1.0):
             return
         if engine is None:
             engine = "mpi" if "OMPI_COMM_WORLD_SIZE" in os.environ else "local"
-        if engine == "mpi" and _finished:
+        if engine in ("mpi", "nccl") and _finished:
             _nabla.fail(_MISUSE, "init: the ranks have been left by finalize(), and MPI starts once per process")
         _processes = _nabla.Processes(engine, float(timeout), float(heartbeat))
         atexit.register(_at_exit)
+
+
+def _joined(caller, engine):
+    """The processes, for a caller whose engine is "mpi" or "nccl"."""
+    if not _processes:
+        raise ValueError(f"{caller}: engine=\"{engine}\" is for processes that nabla.distributed.init has joined")
+    if _processes.engine not in (engine, "local"):
+        raise ValueError(f"{caller}: engine=\"{engine}\", and nabla.distributed.init has joined the processes by "
+                         f"\"{_processes.engine}\"")
+    return _processes
 
 
 def is_initialized():
@@ -74,7 +86,7 @@ def world_size():
 
 def local_rank():
     """This process's number among those of its machine, from 0."""
-    return int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", 0)) if _ranks().engine == "mpi" else 0
+    return int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", 0)) if _ranks().engine != "local" else 0
 
 
 def is_main_process():
@@ -157,7 +169,7 @@ def finalize():
         processes, _processes = _processes, None
         if processes is None:
             return
-        _finished = processes.engine == "mpi"
+        _finished = processes.engine != "local"
         if not processes.failed:
             processes.close()
 

@@ -414,20 +414,22 @@ def load_bundle(path, threads=0, target="", check_nan=False, rank_class="", engi
     threads: 0 is all. target: the program for it, by default the first that runs here. check_nan: stop at the first
     instruction that makes NaN or infinity (E0708). rank_class: of a bundle for several ranks, run one rank
     of this class alone. engine: where all ranks of one run: "local", a thread of this process each, on whole arrays;
-    "mpi", this process runs its rank and the others of `nabla.distributed` theirs; or None: mpi where
-    `nabla.distributed.init` has found several processes, else local.
+    "mpi" or "nccl", as `nabla.distributed.init` was told: this process runs its rank and the others theirs; or None: so
+    where `nabla.distributed.init` has found several processes, else local.
     Raises Error (E0801, E0105, E06xx; E0614 where the processes are not as many as the ranks, or have other bundles).
     """
-    if engine not in (None, "local", "mpi"):
-        raise ValueError(f"load_bundle: engine {engine!r}; there are \"local\", \"mpi\" and None")
-    if engine == "mpi" and rank_class:
-        raise ValueError(f"load_bundle: rank_class {rank_class!r} is one rank alone, and engine=\"mpi\" all of them")
-    if engine == "mpi" and not distributed.is_initialized():
-        raise ValueError("load_bundle: engine=\"mpi\" is for processes that nabla.distributed.init has joined")
-    processes = distributed._processes if engine != "local" and not rank_class else None
-    if engine is None and processes and processes.ranks == 1:
-        processes = None
-    native = _nabla.Bundle.open(str(path), threads, target, check_nan, rank_class, processes, engine == "mpi")
+    if engine not in (None, "local", "mpi", "nccl"):
+        raise ValueError(f"load_bundle: engine {engine!r}; there are \"local\", \"mpi\", \"nccl\" and None")
+    each = engine in ("mpi", "nccl")
+    if each and rank_class:
+        raise ValueError(f"load_bundle: rank_class {rank_class!r} is one rank alone, and engine=\"{engine}\" all of them")
+    if each:
+        processes = distributed._joined("load_bundle", engine)
+    else:
+        processes = distributed._processes if engine is None and not rank_class else None
+        if processes and processes.ranks == 1:
+            processes = None
+    native = _nabla.Bundle.open(str(path), threads, target, check_nan, rank_class, processes, each)
     if not native.spread:
         return Bundle(native, str(path), f", one rank of class {rank_class}" if rank_class else _ranks_of(path))
     with distributed._together(), open(path, "rb") as file:

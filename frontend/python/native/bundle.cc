@@ -59,6 +59,7 @@ std::shared_ptr<Bundle> Bundle::of(format::Bundle file, exec::SessionOptions opt
   }
   if (processes) {
     options.world = processes->world(), options.comm_timeout_s = processes->timeout_s();
+    options.gpu = processes->gpu();
     if (options.threads == 0) options.threads = processes->threads();
   }
   auto out = std::make_shared<Bundle>(value_or_throw(exec::Session::create(std::move(file), options)));

@@ -16,6 +16,7 @@
 #include "runtime/comm/plain_table.h"
 #include "runtime/comm/plugin_transport.h"
 #include "runtime/control/wire.h"
+#include "runtime/nccl/ranks.h"
 
 namespace nabla::python {
 namespace {
@@ -46,6 +47,11 @@ std::string folder_of_plugins() {
   Dl_info info{};
   std::string path = dladdr(reinterpret_cast<void*>(&folder_of_plugins), &info) != 0 ? info.dli_fname : "";
   return path.substr(0, path.rfind('/') + 1) + "plugins/";
+}
+
+uint32_t of_launcher(const char* variable, uint32_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : static_cast<uint32_t>(std::atoi(text));
 }
 
 /// One rank, which no launcher has started.
@@ -92,12 +98,13 @@ Processes::Waiting::~Waiting() {
 }
 
 Processes::Processes(const std::string& engine, double timeout_s, double heartbeat_s) : timeout_s_(timeout_s) {
+  nccl_ = engine == "nccl";
   if (engine == "local")
     transport_ = std::make_shared<Alone>();
   else
-    transport_ = value_or_throw(comm::open_transport(engine, folder_of_plugins()));
+    transport_ = value_or_throw(comm::open_transport("mpi", folder_of_plugins()));
   table_ = comm::plain_table({transport_->ranks()});
-  world_ = value_or_throw(world()(*flatbuffers::GetRoot<format::Ranks>(table_.data()), 1));
+  world_ = value_or_throw(over_messages()(*flatbuffers::GetRoot<format::Ranks>(table_.data()), 1));
   if (ranks() > 1) watch_for_the_end();
   if (ranks() > 1 && heartbeat_s > 0) meet(heartbeat_s);
 }
@@ -108,9 +115,8 @@ void Processes::meet(double heartbeat_s) {
   auto& meeting = *static_cast<Meeting*>(told.mutable_data());
   if (rank() == 0) {
     std::string token = control::new_token();
-    const char* here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
     Result<std::unique_ptr<control::Coordinator>> started = control::Coordinator::start(
-        {.address = control::meeting_place(here == nullptr ? 0 : static_cast<uint32_t>(std::atoi(here)), ranks()),
+        {.address = control::meeting_place(of_launcher("OMPI_COMM_WORLD_LOCAL_SIZE", 0), ranks()),
          .token = token, .ranks = ranks(), .join_s = timeout_s_, .heartbeat_s = heartbeat_s, .lost_s = 5 * heartbeat_s});
     if (started.ok()) {
       coordinator_ = std::move(*started);
@@ -139,12 +145,27 @@ std::optional<Diagnostic> Processes::verdict() const {
 }
 
 int Processes::threads() const {
-  const char* local = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-  int here = local == nullptr ? 1 : std::atoi(local), cpus = static_cast<int>(std::thread::hardware_concurrency());
+  int here = static_cast<int>(of_launcher("OMPI_COMM_WORLD_LOCAL_SIZE", 1)), cpus = static_cast<int>(std::thread::hardware_concurrency());
   return std::max(1, cpus / std::max(1, here));
 }
 
+uint32_t Processes::gpu() const { return of_launcher("OMPI_COMM_WORLD_LOCAL_RANK", 0); }
+
 std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t)> Processes::world() const {
+  if (!nccl_) return over_messages();
+  return nccl::over_nccl({.rank = rank(),
+                          .ranks = ranks(),
+                          .local_ranks = of_launcher("OMPI_COMM_WORLD_LOCAL_SIZE", 1),
+                          .deadline_s = timeout_s_,
+                          .verdict = [this]() -> std::optional<Diagnostic> {
+                            if (ended == 0) return verdict();
+                            return error(Code::kPeerLost, "rank {} is told to end (SIGTERM), as launchers do when another rank has ended",
+                                         rank());
+                          },
+                          .meet = nccl::by_messages(transport_, timeout_s_)});
+}
+
+std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t)> Processes::over_messages() const {
   return comm::peers_over(
       transport_, {.deadline_s = timeout_s_, .late_help = kLateHelp, .verdict = [this] { return verdict(); }, .ended = &ended});
 }

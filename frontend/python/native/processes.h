@@ -31,15 +31,17 @@ uint64_t key_of(std::string_view bytes, uint64_t key = 14695981039346656037u);
 /// time uses it. Throws Error.
 class Processes {
  public:
-  /// `timeout_s`: how long this rank waits for others, a second more for every MiB. `heartbeat_s`: how often ranks say that
+  /// `engine` is "mpi", "nccl" or "local". `timeout_s`: how long this rank waits for others, a second more for every MiB. `heartbeat_s`: how often ranks say that
   /// they live; after five of these without a word a rank is lost. 0: nobody watches them.
   Processes(const std::string& engine, double timeout_s, double heartbeat_s);
-  std::string engine() const { return transport_->name(); }
+  std::string engine() const { return nccl_ ? "nccl" : transport_->name(); }
   uint32_t rank() const { return transport_->rank(); }
   uint32_t ranks() const { return transport_->ranks(); }
   double timeout_s() const { return timeout_s_; }
   /// Threads that a rank may have where those of its machine share the CPUs.
   int threads() const;
+  /// Of this machine's GPUs, modulo their number.
+  uint32_t gpu() const;
 
   /// All ranks are about to make this call, else every one gets E0614, which says who calls what.
   void agree(const Call& call);
@@ -47,7 +49,7 @@ class Processes {
   void exchange(const comm::CollectiveCall& call, const Literal& from, Literal& to);
   /// Gives every rank the values of rank 0.
   void share(std::vector<Literal>& values);
-  /// What exec::SessionOptions::world asks for.
+  /// What exec::SessionOptions::world asks for, of programs.
   std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t in_flight)> world() const;
 
   /// Makes a call, in which this rank may wait for others. While it does, SIGTERM makes it fail with E0610, which says for
@@ -92,7 +94,10 @@ class Processes {
   // A collective by a caller who waits already.
   void carry_out(comm::CollectiveCall call, const Literal& from, Literal& to);
   std::optional<Diagnostic> verdict() const;
+  // What messages carry, by way of the host.
+  std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t in_flight)> over_messages() const;
 
+  bool nccl_ = false;  // programs exchange by it; ranks meet, and exchange host arrays, by messages
   std::shared_ptr<comm::Transport> transport_;
   double timeout_s_;
   comm::Board board_;  // heartbeats tell of it: its runs are calls that all make
