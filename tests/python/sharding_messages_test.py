@@ -108,8 +108,8 @@ def program():
 @pytest.mark.parametrize("options, text", [
     (dict(mesh={"dp": 2}), "mesh: the module has no mesh.*by data_axes"),
     (dict(mesh={"dp": 2}, data_axes="dp,"), "data_axes: names of axes stand between commas; `dp,` has an empty one"),
-    (dict(mesh={"dp": 2}, data_axes="dq"), "data_axes: mesh ranks (dp=2) has no axis `dq`"),
-    (dict(mesh={"dp": 2}, data_axes="dp", zero=1, zero_axes="tp"), "zero_axes: mesh ranks (dp=2) has no axis `tp`"),
+    (dict(mesh={"dp": 2}, data_axes="dq"), "data_axes: mesh ranks .dp=2. has no axis `dq`"),
+    (dict(mesh={"dp": 2}, data_axes="dp", zero=1, zero_axes="tp"), "zero_axes: mesh ranks .dp=2. has no axis `tp`"),
     (dict(auto_shard=True), r'auto_shard: the module has no mesh.*give one: mesh=\{"dp": 2, "tp": 4\}'),
     (dict(zero=1), "zero=1 needs data_axes.*help: help.nabla.compile_bundle"),
     (dict(mesh={"mb": 2}, data_axes="mb", microbatches=2), "microbatches makes an axis mb"),

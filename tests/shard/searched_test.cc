@@ -19,7 +19,7 @@ const ir::Mesh kMeshes[] = {{"pair", {{"a", 2}}, nullptr},
 
 Result<ir::Module> searched(const ir::Module& m, const std::string& most) {
   ir::Target target = NABLA_TRY(ir::find_target("cpu"));
-  passes::PassContext context{ops::all_ops(), target, {{"search", "true"}, {"max-bytes", most}, {"target", ""}}};
+  passes::PassContext context{ops::all_ops(), target, {{"search", "true"}, {"max-bytes", most}, {"values", "found"}, {"target", ""}}};
   return passes::auto_shard(m, context);
 }
 
