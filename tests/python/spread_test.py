@@ -295,7 +295,7 @@ def test_wrong_use_is_named(tmp_path):
     for ranks in (0, "4", 1 << 20):
         with pytest.raises(ValueError, match=f"plan: ranks is a number from 1 to 4096, got {ranks!r}"):
             nb.plan(program(), ranks)
-    with pytest.raises(nb.Error, match="no axis `pd`; did you mean `dp`"):
+    with pytest.raises(nb.Error, match="no axis of dp is `pd`; did you mean `dp`"):
         nb.plan(program(), 2, data_axes="pd")
     with pytest.raises(ValueError, match="axes name dp twice: dp, dp"):
         nb.plan(program(), 2, axes=["dp", "dp"])
