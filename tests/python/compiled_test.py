@@ -172,6 +172,28 @@ def test_dynamic_sizes_compile_once():
         nb.jit(lambda x: x, dynamic_dims={0: {3: "n"}})(X)
 
 
+@pytest.mark.parametrize("given, text", [
+    ({0: {0: (1, 64)}}, r"a dimension is a name, or \(name, min, max\), got \(1, 64\)"),
+    ({0: {0: ("n", 1, 64, 1, 1)}}, "a dimension is a name, or"),
+    ({0: [0]}, r"dynamic_dims is \{argument: \{dimension: name\}\}, got \{0: \[0\]\}"),
+    ([0], "dynamic_dims is .argument: "),
+])
+def test_malformed_dynamic_dims_are_named(given, text):
+    with pytest.raises(ValueError, match=text):
+        nb.jit(lambda x: x, dynamic_dims=given)
+
+
+def test_minus_one_divides_sizes_that_change():
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    for f in (lambda x: nb.reshape(nb.reshape(x, (-1,)), (-1, 3)), lambda x: nb.reshape(x, (2, -1)),
+              lambda x: nb.reshape(x, (x.shape[0] * 2, -1)), lambda x: nb.reshape(x, (-1, x.shape[0] * 6 // 2))):
+        g = nb.jit(f, dynamic_dims={0: {0: "n"}})
+        for rows in (x, x[:1]):
+            assert np.array_equal(g(rows).numpy(), f(nb.asarray(rows)).numpy())
+    with pytest.raises(nb.Error, match=r"no size in place of -1 makes f32\[n,6\] a tensor of shape \(-1, 5\)"):
+        nb.jit(lambda x: nb.reshape(x, (-1, 5)), dynamic_dims={0: {0: "n"}})(x)
+
+
 def test_sizes_without_a_bound_grow():
     f = nb.jit(lambda x: nb.sum(x), dynamic_dims={0: {0: "n"}})
     assert f(nb.ones((3,))).item() == 3.0 and f(nb.ones((1000,))).item() == 1000.0

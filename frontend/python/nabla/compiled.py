@@ -342,11 +342,20 @@ def _layout_key(x):
 
 
 def _dynamic_table(dynamic_dims):
-    out = {}
-    for n, rows in (dynamic_dims or {}).items():
-        out[n] = {dim: d if isinstance(d, Dynamic) else Dynamic(*d) if isinstance(d, tuple) else Dynamic(d)
-                  for dim, d in rows.items()}
+    out, table = {}, dynamic_dims or {}
+    if not isinstance(table, dict) or not all(isinstance(rows, dict) for rows in table.values()):
+        raise ValueError(f"dynamic_dims is {{argument: {{dimension: name}}}}, got {dynamic_dims!r}")
+    for n, rows in table.items():
+        out[n] = {dim: d if isinstance(d, Dynamic) else Dynamic(*_named(d)) for dim, d in rows.items()}
     return out
+
+
+def _named(given):
+    row = given if isinstance(given, tuple) else (given,)
+    sizes = [s for s in row[1:] if s is not None]
+    if not 1 <= len(row) <= 4 or not isinstance(row[0], str) or not all(isinstance(s, int) and s >= 0 for s in sizes):
+        raise ValueError(f"dynamic_dims: a dimension is a name, or (name, min, max), got {given!r}")
+    return row
 
 
 def _forget_known_calls():

@@ -226,6 +226,11 @@ void bind_dtype(py::module_& m) {
       .def("is_integer", [](DType d) { return is_integer(d); });
 }
 
+const ir::Dim& divisor(const Size& size) {
+  if (size.dim.bounds().min <= 0) throw py::value_error("a size is divided by " + size.dim.str() + ", which may be 0 or less");
+  return size.dim;
+}
+
 void bind_dim(py::module_& m) {
   py::class_<ir::Dim>(m, "Dim", "A size that is known only at run time: a sum of products of symbols.")
       .def("__add__", [](const ir::Dim& a, const Size& b) { return Size{a + b.dim}; })
@@ -234,6 +239,10 @@ void bind_dim(py::module_& m) {
       .def("__rsub__", [](const ir::Dim& a, const Size& b) { return Size{b.dim - a}; })
       .def("__mul__", [](const ir::Dim& a, const Size& b) { return Size{a * b.dim}; })
       .def("__rmul__", [](const ir::Dim& a, const Size& b) { return Size{b.dim * a}; })
+      .def("__floordiv__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::floordiv(a, divisor(b))}; })
+      .def("__rfloordiv__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::floordiv(b.dim, divisor({a}))}; })
+      .def("__mod__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::mod(a, divisor(b))}; })
+      .def("__rmod__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::mod(b.dim, divisor({a}))}; })
       .def("__eq__", [](const ir::Dim& a, const Size& b) { return a == b.dim; })
       .def("__hash__", [](const ir::Dim& a) { return std::hash<std::string>{}(a.str()); })
       .def("__repr__", &ir::Dim::str)

@@ -27,22 +27,10 @@ def _filled(wanted, x):
         return wanted
     if len(places) > 1:
         _nabla.fail(204, f"reshape: more than one -1 in {tuple(wanted)}")
-    have = list(x.shape)
-    others = [s for i, s in enumerate(wanted) if i != places[0]]
-    left = []
-    for s in others:
-        if not isinstance(s, int) and s in have:
-            have.remove(s)
-        else:
-            left.append(s)
-    known = count_of([s for s in have if isinstance(s, int)])
-    need = count_of([s for s in left if isinstance(s, int)])
-    if any(not isinstance(s, int) for s in left) or need == 0 or known % need:
+    have, need = count_of(x.shape), count_of([s for i, s in enumerate(wanted) if i != places[0]])
+    if (isinstance(need, int) and need == 0) or have % need != 0:
         _nabla.fail(204, f"reshape: no size in place of -1 makes {x.type_str()} a tensor of shape {tuple(wanted)}")
-    rest = known // need
-    for s in have:
-        rest = rest if isinstance(s, int) else s * rest
-    return [rest if i == places[0] else s for i, s in enumerate(wanted)]
+    return [have // need if i == places[0] else s for i, s in enumerate(wanted)]
 
 
 def flatten(x, start_dim=0, end_dim=-1):
