@@ -5,6 +5,7 @@ import math
 import re
 import threading
 
+import numpy as np
 import pytest
 
 import nabla as nb
