@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cli/driver/compile.h"
@@ -200,6 +201,34 @@ TEST(AutoShard, RefusesWhatItCannotSearch) {
             "auto-shard: max-bytes and max-memory: the latter counts the state, too");
   EXPECT_EQ(message(driver::with_mesh(transformer({}), {"a=2,b=2,c=2,d=2"}, true).value(), {{"search", "true"}}),
             "auto-shard: layouts are searched along 3 axes at most; mesh ranks has 4 of more than one rank");
+}
+
+// The values in the middle lie as the search found, or as propagation makes of the leaves and inputs: whatever takes less time.
+TEST(AutoShard, TakesTheQuickerOfItsValuesAndThoseOfPropagation) {
+  auto us = [](const ir::Module& m, const std::string& mesh, const std::string& values) {
+    driver::CompileOptions options = with_search(mesh);
+    if (!values.empty()) options.pass_options["auto-shard"]["values"] = values;
+    auto made = driver::lower_module(m, options);
+    EXPECT_TRUE(made.ok()) << to_string(made.errors());
+    double all = 0;
+    for (const auto& e : nlohmann::json::parse(made->report)["entries"]) all += e["timeline"]["us"].get<double>();
+    return all;
+  };
+  bool differ = false;
+  for (const char* mesh : {"dp=2,tp=2", "tp=4"})
+    for (int64_t width : {32, 64}) {
+      TransformerSizes sizes{.layers = 2, .batch = 4, .length = 64, .width = width};
+      ir::Module m = transformer(sizes);
+      double found = us(m, mesh, "found"), propagated = us(m, mesh, "propagated");
+      EXPECT_DOUBLE_EQ(us(m, mesh, ""), std::min(found, propagated)) << mesh << " " << width;
+      differ = differ || found != propagated;
+    }
+  EXPECT_TRUE(differ);
+  EXPECT_EQ(driver::lower_module(transformer({}), [] {
+              driver::CompileOptions options = with_search("tp=2");
+              options.pass_options["auto-shard"]["values"] = "mine";
+              return options;
+            }()).errors()[0].message, "auto-shard: values is found or propagated, not `mine`");
 }
 
 // ---- The plan as a text
