@@ -1,6 +1,8 @@
 // Ranks whose values lie in the memory of GPUs, and whose exchanges run there beside their kernels.
 #pragma once
 
+#include <memory>
+
 #include "runtime/comm/comm.h"
 
 namespace nabla::device {
@@ -9,6 +11,12 @@ using CudaStream = struct CudaStreamTag*;
 }  // namespace nabla::device
 
 namespace nabla::comm {
+
+/// What a graph of the rank's stream exchanges. It outlives the graph, and goes where the context is current.
+class StreamGraph {
+ public:
+  virtual ~StreamGraph() = default;
+};
 
 /// One rank's end, of which addresses are those of its GPU. `start`, `send` and `recv` put an exchange behind what the rank's
 /// stream has by then, `wait` lets that stream wait for it: the thread waits in `settle` alone. An error of any function is that of
@@ -35,6 +43,16 @@ class StreamCommunicator : public Communicator {
   virtual Status settle() = 0;
   /// Ends all exchanges where they are: the run is over.
   virtual void abort() = 0;
+
+  /// The rank's stream is about to record a graph that starts so many exchanges at most, all of them collectives. Whatever is started
+  /// and awaited up to `recorded` becomes part of it, and counts as that of its first launch, which follows.
+  virtual Result<std::shared_ptr<StreamGraph>> record(size_t most) = 0;
+  /// What the graph has started is over where the graph is.
+  virtual Status recorded() = 0;
+  /// The graph is about to be launched again: what is started and awaited between these two, as when it was recorded, is in it.
+  virtual void replay(StreamGraph& graph) = 0;
+  virtual void replayed() = 0;
+
   /// It outlives the exchanges.
   void watch(Watcher* watcher) { watcher_ = watcher; }
 

@@ -22,7 +22,8 @@ constexpr int kMostShared = 97;         // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY
 CudaAddress address(const void* at) { return reinterpret_cast<CudaAddress>(at); }
 
 /// Nodes of the graph of some steps, or why there is none.
-int64_t nodes_of(const Bound& bound, StepRange range) {
+/// `on_gpu`: collectives run there.
+int64_t nodes_of(const Bound& bound, StepRange range, bool on_gpu) {
   int64_t nodes = 0;
   for (uint32_t i = range.first; i < range.last && nodes <= GpuEngine::kMaxNodes; ++i) {
     const Step& s = bound.steps[i];
@@ -30,13 +31,15 @@ int64_t nodes_of(const Bound& bound, StepRange range) {
     if (s.kernel == nullptr && s.control < 0) ++nodes;
     if (s.control < 0) continue;
     const Control& control = bound.controls[s.control];
-    bool starts = control.kind == Control::Kind::kStart;  // a copy; a wait is none
-    if (starts && control.exchange->action_type() != format::Action::Transfer) return GpuEngine::kExchanges;
+    bool starts = control.kind == Control::Kind::kStart;  // a copy, or a collective; a wait is none
+    if (starts && control.exchange->action_type() != format::Action::Transfer &&
+        (!on_gpu || control.exchange->action_type() != format::Action::Collective))
+      return GpuEngine::kExchanges;
     if (starts) ++nodes;
     if (starts || control.kind == Control::Kind::kWait) continue;
     bool loop = control.kind == Control::Kind::kLoop;
     if (!loop && control.kind != Control::Kind::kCall) return GpuEngine::kDecides;
-    int64_t body = nodes_of(bound, control.ranges[0]);
+    int64_t body = nodes_of(bound, control.ranges[0], on_gpu);
     if (body < 0) return body;
     nodes += body * (loop ? std::min(control.trips, GpuEngine::kMaxNodes + 1) : 1);
   }
@@ -53,7 +56,7 @@ std::vector<int64_t> recorded(const Bound& bound) {
     out.insert(out.end(), {pointer(s.kernel), pointer(s.library), copies ? s.units : s.units > 0});
   }
   for (const Control& c : bound.controls) {
-    out.push_back(c.trips);
+    out.insert(out.end(), {c.trips, c.kind == Control::Kind::kStart ? c.bytes : 0});
     for (const Control::Moving& m : c.moving) out.push_back(m.stride);
   }
   return out;
@@ -64,6 +67,7 @@ std::vector<int64_t> recorded(const Bound& bound) {
 GpuLaunches::~GpuLaunches() {
   (void)driver->context_set(context);  // any thread may end a session
   if (graph != nullptr) (void)driver->exec_destroy(graph);
+  exchanged.reset();
   if (extents != 0) (void)driver->memory_free(extents);
 }
 
@@ -255,7 +259,7 @@ Status GpuEngine::bind(const Plan& plan, Bound& bound) {
   std::shared_ptr<GpuLaunches> launches = known.lock();
   if (launches == nullptr) {
     launches = std::make_shared<GpuLaunches>(device_.driver, context_);
-    launches->nodes = nodes_of(bound, {0, plan.top_steps});
+    launches->nodes = nodes_of(bound, {0, plan.top_steps}, peers_ != nullptr);
     (void)NABLA_TRY(allocate("a table of sizes", bound.extents.size() * sizeof(long), launches->extents));
     known = launches;
   }
@@ -312,7 +316,14 @@ Status GpuEngine::run_steps(const RunRequest& r, bool& by_peers) {
   if (r.trace != nullptr && first) note_graph(r, launches);
   bool watched = r.trace != nullptr || r.check != nullptr || sync_debug_;
   if (first || watched || launches.nodes <= 0 || launches.nodes > kMaxNodes) return issue(r, by_peers);
-  if (launches.graph == nullptr) (void)NABLA_TRY(record(r, launches, by_peers));
+  if (launches.graph == nullptr) {
+    (void)NABLA_TRY(record(r, launches, by_peers));
+  } else if (launches.exchanged != nullptr) {
+    peers_->replay(*launches.exchanged);
+    Status told = exchanges_->replay(*r.peers, launches.exchanges);
+    peers_->replayed();
+    if (!told.ok()) return by_peers = true, told;
+  }
   return driver_.check("replaying the graph", driver_.graph_launch(launches.graph, stream_));
 }
 
@@ -320,8 +331,8 @@ void GpuEngine::note_graph(const RunRequest& r, const GpuLaunches& l) const {
   std::string how = fmt::format("{} {}, one graph without a trace", l.nodes, l.nodes == 1 ? "launch" : "launches");
   if (l.nodes == kDecides) how = "a loop or branch decides on the host, so that it never runs as a graph";
   if (l.nodes == kExchanges)
-    how = fmt::format("ranks exchange values {}, so that it never runs as a graph",
-                      peers_ == nullptr ? "through the host" : "beside its kernels");
+    how = fmt::format("ranks {}, so that it never runs as a graph",
+                      peers_ == nullptr ? "exchange values through the host" : "send each other messages");
   if (l.nodes > kMaxNodes) how = fmt::format("more than {} launches, so that it never runs as a graph", kMaxNodes);
   for (size_t i = 0; i < r.bound.bucket.size(); ++i) {
     const format::SymbolSource& source = *program_.entries()->Get(static_cast<uint32_t>(r.entry))->sources()->Get(i);
@@ -351,8 +362,9 @@ Status GpuEngine::issue(const RunRequest& r, bool& by_peers) {
 }
 
 Status GpuEngine::record(const RunRequest& r, GpuLaunches& launches, bool& by_peers) {
+  if (peers_ != nullptr) launches.exchanged = NABLA_TRY(peers_->record(static_cast<size_t>(launches.nodes)));
   (void)NABLA_TRY(driver_.check("recording a graph", driver_.capture_begin(stream_, kThreadLocalCapture)));
-  Status issued = issue(r, by_peers);
+  Status issued = record_steps(r, launches, by_peers);
   device::CudaGraph graph = nullptr;
   int ended = driver_.capture_end(stream_, &graph);
   int made = ended;
@@ -362,6 +374,19 @@ Status GpuEngine::record(const RunRequest& r, GpuLaunches& launches, bool& by_pe
   if (made != device::kCudaOk) launches.graph = nullptr;
   (void)NABLA_TRY(driver_.check("recording a graph", made));
   return driver_.check("sending a graph", driver_.graph_upload(launches.graph, stream_));
+}
+
+// The steps of the graph, and with other ranks what it exchanges.
+Status GpuEngine::record_steps(const RunRequest& r, GpuLaunches& launches, bool& by_peers) {
+  if (peers_ == nullptr) return issue(r, by_peers);
+  launches.exchanges.clear();
+  exchanges_->record(&launches.exchanges);
+  Status issued = issue(r, by_peers);
+  exchanges_->record(nullptr);
+  Status joined = peers_->recorded();
+  if (launches.exchanges.empty()) launches.exchanged = nullptr;
+  if (issued.ok() && !joined.ok()) return by_peers = true, joined;
+  return issued;
 }
 
 // No run is under way: a run ends when all of its copies have.

@@ -50,6 +50,8 @@ struct GpuLaunches {
   int64_t nodes = 0;                  ///< of the graph, with loops unrolled; kDecides, kExchanges: it cannot be one
   device::CudaGraphExec graph = nullptr;
   bool ran = false;
+  std::shared_ptr<comm::StreamGraph> exchanged;  ///< null: the graph exchanges nothing
+  std::vector<GpuExchanges::Recorded> exchanges;  ///< in the order in which the graph starts and awaits them
 };
 
 struct GpuBound final : EngineBound {
@@ -64,7 +66,7 @@ class GpuEngine final : public Engine {
  public:
   /// A graph of more nodes costs more to make than it saves; such a step is issued one by one.
   static constexpr int64_t kMaxNodes = 1 << 16;
-  /// Of GpuLaunches::nodes: the host decides in the step, or takes part in its exchanges.
+  /// Of GpuLaunches::nodes: the host decides in the step, or takes part in its exchanges, as in all messages.
   static constexpr int64_t kDecides = -1, kExchanges = -2;
 
   /// `options`: its `sync_debug` and its `peers`.
@@ -109,6 +111,7 @@ class GpuEngine final : public Engine {
   /// `by_peers`: whether what failed is to be said as it is, because other ranks say it too.
   Status issue(const RunRequest& request, bool& by_peers);
   Status record(const RunRequest& request, GpuLaunches& launches, bool& by_peers);
+  Status record_steps(const RunRequest& request, GpuLaunches& launches, bool& by_peers);
   Status place_sizes(const Bound& bound);
   Status run_steps(const RunRequest& request, bool& by_peers);
   void note_graph(const RunRequest& request, const GpuLaunches& launches) const;

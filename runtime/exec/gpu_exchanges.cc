@@ -42,6 +42,7 @@ Status GpuExchanges::passed_on(Status status) {
 Status GpuExchanges::start(comm::Communicator& peers, const Control& control, void* const* slots) {
   if (peers.on_stream() != nullptr) {
     open_[control.ticket];
+    if (recorded_ != nullptr) recorded_->push_back({control.exchange, control.ticket, control.bytes, true});
     return passed_on(start_exchange(peers, control, slots));
   }
   auto bytes = static_cast<size_t>(control.bytes);
@@ -74,6 +75,7 @@ Status GpuExchanges::wait(comm::Communicator& peers, uint32_t ticket) {
   auto found = open_.find(ticket);
   NABLA_CHECK(found != open_.end(), "exchange {} has not been started", ticket);
   (void)NABLA_TRY(passed_on(peers.wait(ticket)));
+  if (recorded_ != nullptr) recorded_->push_back({nullptr, ticket, 0, false});
   Open open = std::move(found->second);
   open_.erase(found);
   if (open.buffers.empty()) return Ok{};
@@ -82,6 +84,16 @@ Status GpuExchanges::wait(comm::Communicator& peers, uint32_t ticket) {
   if (open.bytes == 0) return Ok{};
   last.read = true;
   return driver_.check("copying to the GPU", driver_.copy_in(open.to, last.data, open.bytes, stream_));
+}
+
+Status GpuExchanges::replay(comm::Communicator& peers, const std::vector<Recorded>& recorded) {
+  void* nowhere[2] = {nullptr, nullptr};  // the graph knows
+  for (const Recorded& r : recorded) {
+    Control control;
+    control.exchange = r.exchange, control.ticket = r.ticket, control.bytes = r.bytes;
+    (void)NABLA_TRY(passed_on(r.starts ? start_exchange(peers, control, nowhere) : peers.wait(r.ticket)));
+  }
+  return Ok{};
 }
 
 void GpuExchanges::drop() {

@@ -29,6 +29,17 @@ class GpuExchanges {
   /// Has an exchange of this ticket been started, and not awaited?
   bool started(uint32_t ticket) const { return open_.count(ticket) > 0; }
   Status wait(comm::Communicator& peers, uint32_t ticket);
+  /// A start or a wait that a graph holds.
+  struct Recorded {
+    const format::Instruction* exchange;
+    uint32_t ticket;
+    int64_t bytes;
+    bool starts;
+  };
+  /// Null: nothing is recorded. It outlives what follows, which is written into it.
+  void record(std::vector<Recorded>* recorded) { recorded_ = recorded; }
+  /// Tells the communicator what a graph is about to do again.
+  Status replay(comm::Communicator& peers, const std::vector<Recorded>& recorded);
   /// Was the last error that of the communicator?
   bool by_peers() const { return by_peers_; }
   /// After a failure: no exchange is under way any more.
@@ -54,6 +65,7 @@ class GpuExchanges {
   device::CudaStream stream_;
   std::vector<Buffer> buffers_;
   std::map<uint32_t, Open> open_;  ///< by ticket
+  std::vector<Recorded>* recorded_ = nullptr;
   bool by_peers_ = false;
 };
 

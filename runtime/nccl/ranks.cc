@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <map>
 
@@ -70,11 +71,33 @@ struct Exchange {
   const std::string* with = nullptr;  ///< "group dp (ranks 0, 1)"
   CudaStream stream = nullptr;
   CudaEvent ready = nullptr, done = nullptr;
+  volatile char* marks = nullptr;  ///< of a graph, which sets one where the exchange begins and the other after it; null: events tell
   bool sends = false;
   bool asked = false;     ///< its `wait` was called
   bool held = false;      ///< the rank's stream waits for it
   bool over = false;
   int64_t since = 0;      ///< when it was first seen under way; 0: it was not
+};
+
+/// Marks of what a graph exchanges, two for each, which it sets itself: the events of a graph cannot be asked for.
+class Graph final : public comm::StreamGraph {
+ public:
+  Graph(std::shared_ptr<const device::CudaDriver> driver, char* marks, size_t most)
+      : driver_(std::move(driver)), marks_(marks), most_(most) {}
+  ~Graph() override { (void)driver_->host_free(marks_); }
+
+  void begin() { next_ = 0, std::memset(marks_, 0, 2 * most_); }
+  /// Those of the next exchange.
+  char* next() {
+    NABLA_CHECK(next_ < most_, "a graph exchanges more than {} times", most_);
+    return marks_ + 2 * next_++;
+  }
+  bool used() const { return next_ > 0; }
+
+ private:
+  std::shared_ptr<const device::CudaDriver> driver_;
+  char* marks_;
+  size_t most_, next_ = 0;
 };
 
 struct Group {
@@ -146,6 +169,7 @@ class Rank final : public comm::StreamCommunicator {
   Status start(uint32_t ticket, const CollectiveCall& call) override {
     const Group& group = groups_[call.group];
     Exchange& e = fresh(ticket, comm::op_name(call.kind), call.bytes, group.text, collectives_);
+    if (replays_ != nullptr) return e.marks = replays_->next(), Ok{};
     return kept(begun(e, [&] { return issue(call, group, e); }));
   }
 
@@ -173,8 +197,38 @@ class Rank final : public comm::StreamCommunicator {
     auto found = std::find_if(open_.begin(), open_.end(), [&](const Exchange& e) { return !e.asked && e.ticket == ticket; });
     NABLA_CHECK(found != open_.end(), "rank {} waits for {}, which it has not started", options_.rank, ticket);
     found->asked = true;
+    if (replays_ != nullptr) return found->held = true, Ok{};
     return found->sends || found->over ? Status(Ok{}) : kept(hold(*found));
   }
+
+  Result<std::shared_ptr<comm::StreamGraph>> record(size_t most) override {
+    if (failure_) return *failure_;
+    if (one_ == 0) {
+      (void)NABLA_TRY(kept(allocate(1, one_)));
+      (void)NABLA_TRY(kept(ok("filling memory", driver_->fill(one_, 1, 1, collectives_))));
+    }
+    void* marks = nullptr;
+    int status = driver_->host_alloc(&marks, 2 * most, 0);
+    if (status == device::kCudaOutOfMemory)
+      return kept(Status(error(Code::kOutOfMemory, "a graph needs {} bytes of pinned memory of the host", 2 * most))).errors();
+    (void)NABLA_TRY(kept(ok("allocating pinned memory", status)));
+    auto graph = std::make_shared<Graph>(driver_, static_cast<char*>(marks), most);
+    graph->begin(), records_ = graph.get();
+    return std::shared_ptr<comm::StreamGraph>(std::move(graph));
+  }
+  Status recorded() override {
+    bool exchanged = records_ != nullptr && records_->used();
+    records_ = nullptr;
+    if (failure_) return *failure_;
+    if (!exchanged) return Ok{};
+    CudaEvent end = NABLA_TRY(kept(new_event()));
+    Status joined = ok("recording an event", driver_->event_record(end, collectives_));
+    if (joined.ok()) joined = ok("waiting for an event", driver_->stream_wait(compute_, end, 0));
+    unused_.push_back(end);
+    return kept(std::move(joined));
+  }
+  void replay(comm::StreamGraph& graph) override { replays_ = static_cast<Graph*>(&graph), replays_->begin(); }
+  void replayed() override { replays_ = nullptr; }
 
   Status settle() override {
     for (int64_t look = 1; context_ != nullptr; ++look) {
@@ -321,8 +375,14 @@ class Rank final : public comm::StreamCommunicator {
     e.ready = NABLA_TRY(new_event()), e.done = NABLA_TRY(new_event());
     (void)NABLA_TRY(ok("recording an event", driver_->event_record(e.ready, compute_)));
     (void)NABLA_TRY(ok("waiting for an event", driver_->stream_wait(e.stream, e.ready, 0)));
+    if (records_ != nullptr) e.marks = records_->next();
+    if (e.marks != nullptr) (void)NABLA_TRY(marked(e, 0));
     (void)NABLA_TRY(issue());
-    return ok("recording an event", driver_->event_record(e.done, e.stream));
+    (void)NABLA_TRY(ok("recording an event", driver_->event_record(e.done, e.stream)));
+    return e.marks != nullptr ? marked(e, 1) : Ok{};
+  }
+  Status marked(const Exchange& e, int which) {
+    return ok("marking an exchange", driver_->copy_out(const_cast<char*>(e.marks) + which, one_, 1, e.stream));
   }
 
   Status hold(Exchange& e) {
@@ -439,20 +499,20 @@ class Rank final : public comm::StreamCommunicator {
     waits_ = nullptr;
     std::erase_if(open_, [&](const Exchange& e) {
       if (!e.over || !e.asked) return false;
-      unused_.push_back(e.ready), unused_.push_back(e.done);
+      if (e.ready != nullptr) unused_.push_back(e.ready), unused_.push_back(e.done);
       return true;
     });
     busy_.clear();
     for (Exchange& e : open_) {
       if (e.over || std::find(busy_.begin(), busy_.end(), e.stream) != busy_.end()) continue;
-      if (NABLA_TRY(happened(e.done))) {
+      if (e.marks != nullptr ? e.marks[1] != 0 : NABLA_TRY(happened(e.done))) {
         e.over = true;
         if (watcher_ != nullptr) watcher_->over(e.number);
         continue;
       }
       busy_.push_back(e.stream);
       if (!e.held || waits_ != nullptr) continue;
-      if (e.since == 0 && !NABLA_TRY(happened(e.ready))) continue;
+      if (e.since == 0 && !(e.marks != nullptr ? e.marks[0] != 0 : NABLA_TRY(happened(e.ready)))) continue;
       if (e.since == 0) {
         e.since = comm::steady_us();
         if (watcher_ != nullptr) watcher_->under_way(e.number);
@@ -498,7 +558,8 @@ class Rank final : public comm::StreamCommunicator {
   std::vector<CudaStream> streams_, busy_;
   std::vector<CudaEvent> events_, unused_;
   std::vector<CudaAddress> memory_;
-  CudaAddress passing_ = 0;
+  CudaAddress passing_ = 0, one_ = 0;  // one_: a byte that is 1
+  Graph *records_ = nullptr, *replays_ = nullptr;  // that is recorded, or launched again
   std::vector<Group> groups_;
   std::vector<Channel> channels_;
   Comm world_ = nullptr;

@@ -188,6 +188,7 @@ TEST_P(GpuRanks, TrainOverNccl) {
   setenv("NABLA_FAKE_CUDA_DEVICES", std::to_string(count).c_str(), 1);
   tests::Store store;
   int64_t copied = bytes("cuMemcpyDtoHAsync");
+  int launched = calls("cuGraphLaunch");
   tests::in_threads(count, [&](uint32_t r) {
     nccl::RankOptions ranks{.rank = r, .ranks = count, .local_ranks = count, .deadline_s = 60};
     ranks.meet = store.meeting(ranks.deadline_s);
@@ -201,6 +202,8 @@ TEST_P(GpuRanks, TrainOverNccl) {
     EXPECT_EQ(counted(**session), stated(made.report, kRuns));
   });
   unsetenv("NABLA_FAKE_CUDA_DEVICES");
+  // All steps but the first one, with what they exchange.
+  EXPECT_EQ(calls("cuGraphLaunch") - launched, static_cast<int>(count) * (kRuns - 1));
   // Every rank's losses, and its parts of the state once more on their way to rank 0.
   int64_t results = 0;
   for (const Literal& value : cpu) results += value.size_bytes();

@@ -3,7 +3,7 @@
 // forbids is refused, with the reason on stderr: a GPU that two ranks share, a rank that comes twice, calls while one before is in
 // progress, after an abort or of another thread's GPU, members that do not call the same in the same order, messages that nobody
 // receives, memory and streams that the driver does not know. Communicators are non-blocking: every call returns before it has
-// done anything, and the next question after it finds it in progress.
+// done anything, and the next question after it finds it in progress. What a graph has recorded happens at each of its launches.
 //   NABLA_FAKE_NCCL_FAIL="NAME:COUNT[:STATUS]" makes a call fail; _VERSION ("21705") changes what it says it is.
 //   NABLA_FAKE_NCCL_FAULT, a list of KIND:RANK[:N], for that rank of every communicator: `hang` leaves the N-th exchange out, `async`
 //   ends it with ncclRemoteError, `init` never comes to connect, `abort` never returns from an abort.
@@ -66,7 +66,9 @@ struct Op {
   void* to = nullptr;
   void* stream = nullptr;
   int peer = 0;
+  // Of what the stream does now: a graph does it again.
   uint64_t number = 0;  // of the communicator's collectives, or of the messages with the peer
+  bool begun = false;   // at least once
   bool lost = false;    // by a fault
   bool taken = false;
   size_t from_bytes() const {
@@ -155,8 +157,21 @@ int fail(Comm& comm, int status, const std::string& why) {
 Op& op_of(void* context) { return **static_cast<std::shared_ptr<Op>*>(context); }
 void release(void* context) { delete static_cast<std::shared_ptr<Op>*>(context); }
 
+/// The next exchange of its communicator, in the order in which streams come to them.
+void begin(Op& op) {
+  Comm& comm = *op.comm;
+  if (std::exchange(op.begun, true)) ++comm.under_way;
+  op.taken = false;
+  op.number = op.message() ? ++comm.messages[{op.peer, op.call.kind == Kind::kSend}] : ++comm.collectives;
+  ++comm.exchanges;
+  op.lost = fault("hang", comm.rank, comm.exchanges) || fault("async", comm.rank, comm.exchanges);
+  if (fault("async", comm.rank, comm.exchanges))
+    fail(comm, kRemoteError, fmt::format("rank {} has lost its peer in {}", comm.rank, op.call.str()));
+}
+
 int leave(void* context) {
   Op& op = op_of(context);
+  begin(op);
   if (op.comm->aborted || op.lost || op.call.kind == Kind::kRecv) return kOk;
   write(op.file(op.comm->rank), packed(op.call, op.from, op.from_bytes()));
   return kOk;
@@ -261,11 +276,7 @@ int issue(void* handle, Call call, const void* from, void* to, int peer, void* s
   if ((reads && driver()->holds(address(from), op->from_bytes()) == 0) ||
       (writes && driver()->holds(address(to), op->to_bytes()) == 0))
     return refused(fmt::format("{} outside of the GPU's memory", call.str()), kInvalidArgument);
-  op->number = op->message() ? ++comm->messages[{peer, call.kind == Kind::kSend}] : ++comm->collectives;
-  ++comm->exchanges, ++comm->under_way;
-  op->lost = fault("hang", comm->rank, comm->exchanges) || fault("async", comm->rank, comm->exchanges);
-  if (fault("async", comm->rank, comm->exchanges))
-    fail(*comm, kRemoteError, fmt::format("rank {} has lost its peer in {}", comm->rank, call.str()));
+  ++comm->under_way;
   if (group().depth > 0) return group().ops.push_back(op), kOk;
   comm->deferred.push_back(op), comm->polls = 2;
   return kInProgress;
