@@ -256,8 +256,8 @@ Result<LoweredSet> searched(const ir::Target& target, const ir::Module& module, 
   if (fits != other_fits ? fits : as_found <= as_propagated) return found;
   for (passes::PassReport& r : propagated->passes)
     if (r.pass == "auto-shard")
-      r.remarks.push_back(fmt::format("auto-shard: values in the middle lie as propagation lays them out: {:.3g} us in a run of every entry, "
-                                      "{:.3g} us as the search would have them", as_propagated, as_found));
+      r.remarks.push_back(fmt::format("auto-shard: values in the middle lie as propagation lays them out: {:.3g} us in a run of every "
+                                      "entry, {:.3g} us as the search would have them", as_propagated, as_found));
   return propagated;
 }
 

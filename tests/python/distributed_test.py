@@ -118,6 +118,8 @@ DIFFERENT_CALLS = [
     ("bundle.run('step', x=x)", "bundle.run('step', x=nb.ones((6, 8)))",
      r"rank 0 calls `step` of .*, and rank 1 `step` of \S*two.nbundle\(x: f32\[6,8\]\)"),
     ("bundle.run('step', x=x)", "d.barrier()", r"rank 0 calls `step` of \S*two.nbundle\(\), and rank 1 barrier\(\)"),
+    ("(bundle.set_state('w', nb.ones((8, 6))), bundle.run('step', x=x))", "bundle.run('step', x=x)",
+     r"rank 0 calls `step` of \S*two.nbundle\(\) after set_state\(\"w\"\), and rank 1 `step` of \S*two.nbundle\(\)\n"),
     ("bundle.get_state('w')", "bundle.save_state('/dev/null')",
      r"rank 0 calls get_state\(\"w\"\) of \S*two.nbundle, and rank 1 save_state of \S*two.nbundle"),
     ("f(s)", "g(s)", r"rank 0 calls `main` of twice\(\), and rank 1 `main` of thrice\(\)"),

@@ -217,7 +217,8 @@ TEST(AutoShard, TakesTheQuickerOfItsValuesAndThoseOfPropagation) {
   };
   bool differ = false;
   TransformerSizes packed{.layers = 1, .batch = 4, .length = 64, .packed = TransformerSizes::Packed::kByKinds};
-  for (const ir::Module& m : {transformer(packed), mixture_of_experts(8), looked_up(), transformer({.batch = 8, .length = 128, .width = 256})})
+  TransformerSizes long_ones{.batch = 8, .length = 128, .width = 256};
+  for (const ir::Module& m : {transformer(packed), transformer(long_ones), mixture_of_experts(8), looked_up()})
     for (const char* mesh : {"dp=2,tp=2", "tp=4"}) {
       double found = us(m, mesh, "found"), propagated = us(m, mesh, "propagated");
       EXPECT_DOUBLE_EQ(us(m, mesh, ""), std::min(found, propagated)) << mesh;

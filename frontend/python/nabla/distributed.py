@@ -26,9 +26,9 @@ _processes = None  # None: not begun, or over
 
 
 def init(engine=None, timeout=300.0, heartbeat=1.0):
-    """Joins the ranks. `engine` is "mpi", "nccl", "local" (one rank, alone), or None: mpi under mpirun, else local. With
-    "nccl" mpirun starts the ranks as well, which run bundles for GPUs, one for every rank: their values go from GPU to
-    GPU, and host arrays by MPI.
+    """Joins the ranks. `engine` is "mpi", "nccl", "local" (one rank, alone), or None: mpi under mpirun, else local.
+    With "nccl" mpirun starts the ranks as well, which run bundles for GPUs, one for every rank: their values go from
+    GPU to GPU, and host arrays by MPI.
     `timeout`: seconds that a rank waits for the others in one exchange (and one more for every MiB); then E0611.
     `heartbeat`: every so many seconds a rank tells rank 0 that it lives, over a connection, from a thread of its own;
     after five of them without a word all others get E0610. 0: nobody watches. A second call changes nothing. Raises

@@ -422,7 +422,8 @@ def load_bundle(path, threads=0, target="", check_nan=False, rank_class="", engi
         raise ValueError(f"load_bundle: engine {engine!r}; there are \"local\", \"mpi\", \"nccl\" and None")
     each = engine in ("mpi", "nccl")
     if each and rank_class:
-        raise ValueError(f"load_bundle: rank_class {rank_class!r} is one rank alone, and engine=\"{engine}\" all of them")
+        raise ValueError(f"load_bundle: rank_class {rank_class!r} is one rank alone, "
+                         f"and engine=\"{engine}\" all of them")
     if each:
         processes = distributed._joined("load_bundle", engine)
     else:

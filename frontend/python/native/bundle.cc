@@ -101,7 +101,7 @@ std::vector<Literal> Bundle::run(int entry, const std::vector<Literal>& inputs) 
   std::optional<Interruptible> watched;
   if (session_->loops(entry)) watched.emplace();
   if (!processes_) return plain ? run_plain(entry, inputs) : value_or_throw(session_->call(entry, inputs));
-  return processes_->with_others(call_of(entry, inputs), [&] {
+  return processes_->with_others(after_writes(call_of(entry, inputs)), [&] {
     std::vector<Literal> out = value_or_throw(session_->call(entry, inputs));
     processes_->share(out);
     return out;
@@ -123,6 +123,24 @@ std::vector<Literal> Bundle::run_plain(int entry, const std::vector<Literal>& in
 void Bundle::agree(const std::string& call, const std::string& name) {
   key_ = key_of(call), name_ = name;
   if (processes_) without_lock([&] { processes_->with_others({key_, [&] { return call; }}, [] {}); });
+}
+
+void Bundle::wrote(const std::string& call) {
+  constexpr size_t kMost = 200;
+  if (!processes_) return;
+  wrote_key_ = key_of(call, wrote_key_ == 0 ? key_of("") : wrote_key_);
+  if (wrote_.size() < kMost)
+    wrote_ += (wrote_.empty() ? "" : ", ") + call;
+  else if (!wrote_.ends_with("..."))
+    wrote_ += ", ...";
+}
+
+Call Bundle::after_writes(Call call) {
+  if (wrote_key_ == 0) return call;
+  call.key ^= wrote_key_;
+  call.says = [says = std::move(call.says), wrote = std::move(wrote_)] { return says() + " after " + wrote; };
+  wrote_key_ = 0, wrote_.clear();
+  return call;
 }
 
 Call Bundle::call_of(int entry, const std::vector<Literal>& inputs) {
@@ -153,7 +171,7 @@ Literal Bundle::state(int leaf) {
   else
     without_lock([&] {
       auto says = [&] { return fmt::format("get_state(\"{}\") of {}", info.name, name_); };
-      processes_->with_others({key_of(info.name, key_of("get", key_)), says}, [&] { get(), processes_->share(out); });
+      processes_->with_others(after_writes({key_of(info.name, key_of("get", key_)), says}), [&] { get(), processes_->share(out); });
     });
   return std::move(out[0]);
 }
@@ -162,7 +180,7 @@ void Bundle::save_state(const std::string& path) {
   if (!processes_) return check(session_->save_state(path));
   without_lock([&] {
     auto says = [&] { return "save_state of " + name_; };
-    processes_->with_others({key_of("save", key_), says}, [&] { check(session_->save_state(path)); });
+    processes_->with_others(after_writes({key_of("save", key_), says}), [&] { check(session_->save_state(path)); });
   });
 }
 

@@ -54,15 +54,21 @@ class Bundle {
   bool spread() const { return processes_ != nullptr; }
   /// All ranks have made it by the same call, else E0614. `name`: what messages call it. Called with Python's lock.
   void agree(const std::string& call, const std::string& name);
+  /// This rank has changed its state by a call, "set_state(\"w\")", that needs no others: the next one that all make tells whether
+  /// they have done the same.
+  void wrote(const std::string& call);
 
  private:
   static std::shared_ptr<Bundle> of(format::Bundle file, exec::SessionOptions options, std::shared_ptr<Processes> processes, bool each);
+  Call after_writes(Call call);
   Call call_of(int entry, const std::vector<Literal>& inputs);
   std::vector<Literal> run_plain(int entry, const std::vector<Literal>& inputs);  // arrays of just the types
 
   std::shared_ptr<Processes> processes_;  // null: all ranks are here
   uint64_t key_ = 0;
   std::string name_;
+  uint64_t wrote_key_ = 0;  // of what was written since the last call of all; 0: nothing
+  std::string wrote_;       // for people
   std::unique_ptr<exec::Session> session_;
   std::string bytes_;
   std::mutex mutex_;

@@ -31,8 +31,8 @@ uint64_t key_of(std::string_view bytes, uint64_t key = 14695981039346656037u);
 /// time uses it. Throws Error.
 class Processes {
  public:
-  /// `engine` is "mpi", "nccl" or "local". `timeout_s`: how long this rank waits for others, a second more for every MiB. `heartbeat_s`: how often ranks say that
-  /// they live; after five of these without a word a rank is lost. 0: nobody watches them.
+  /// `engine` is "mpi", "nccl" or "local". `timeout_s`: how long this rank waits for others, a second more for every MiB.
+  /// `heartbeat_s`: how often ranks say that they live; after five of these without a word a rank is lost. 0: nobody watches them.
   Processes(const std::string& engine, double timeout_s, double heartbeat_s);
   std::string engine() const { return nccl_ ? "nccl" : transport_->name(); }
   uint32_t rank() const { return transport_->rank(); }

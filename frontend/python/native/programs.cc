@@ -285,14 +285,21 @@ void bind_bundle(py::module_& m) {
                throw Error(error(Code::kShapeMismatch, "state leaf \"{}\" is {}, got {}", info.name, info.type_str(),
                                  v.type().str()));
              check(b.session().set_state(leaf, array.data()));
+             b.wrote("set_state(\"" + info.name + "\")");
            })
-      .def("load_state", [](Bundle& b, const std::string& path) { check(b.session().load_state(path)); })
+      .def("load_state",
+           [](Bundle& b, const std::string& path) {
+             check(b.session().load_state(path));
+             b.wrote("load_state");
+           })
       .def("save_state", &Bundle::save_state)
       .def_property_readonly("spread", &Bundle::spread)
       .def("agree", &Bundle::agree)
       .def("load_weights",
            [](Bundle& b, const std::string& path, const std::vector<std::string>& maps, bool partial) {
-             return value_or_throw(b.session().load_weights({path, maps, partial}));
+             auto report = value_or_throw(b.session().load_weights({path, maps, partial}));
+             b.wrote("load_weights");
+             return report;
            })
       .def_property_readonly("target", [](Bundle& b) { return std::string(b.session().target()); })
       .def_property_readonly("sha256", [](Bundle& b) { return format::sha256_hex(format::as_bytes(b.bytes())); },
