@@ -145,6 +145,7 @@ def test_ranks_that_make_different_calls_are_told_at_once(tmp_path):
 bundle = nb.load_bundle({str(path)!r})
 bundle.set_state("w", nb.ones((8, 6)))
 x = nb.ones((4, 8))
+bundle.run("step", x=x)  # after the same set_state on both
 mesh = nb.DeviceMesh("m", (2,), ("dp",))
 s = nb.shard(nb.ones((4, 8)), mesh, nb.P("dp", None))
 def twice(v): return v * 2
