@@ -163,6 +163,7 @@ for mine, theirs, said in {DIFFERENT_CALLS!r}:
         assert time.time() - begin < 10
         say("told")
 d.barrier()  # they may go on together
+bundle.set_state("w", nb.ones((8, 6)))
 assert bundle.run("step", x=x)["y"].item() == 4 * 8 * 6
 """, tmp_path, timeout=60)
     assert (o.returncode, o.stdout) == (0, "told\n" * 2 * len(DIFFERENT_CALLS)), o.stdout + o.stderr
