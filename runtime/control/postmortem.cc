@@ -73,10 +73,12 @@ Status write_cause(const Diagnostic& why, const std::string& folder) {
 }
 
 Status check_reports(const std::string& folder) {
-  bool made = ::mkdir(folder.c_str(), 0777) == 0;
-  if (made || (errno == EEXIST && ::access((folder + "/.").c_str(), W_OK | X_OK) == 0)) {
-    if (made) ::rmdir(folder.c_str());  // only a run that fails leaves one
-    return Ok{};
+  // Ranks of one machine try at once: one that another has just made may be gone at the second look.
+  for (int again = 0; again < 1000; ++again) {
+    if (::mkdir(folder.c_str(), 0777) == 0) return (void)::rmdir(folder.c_str()), Ok{};  // only a run that fails leaves one
+    if (errno != EEXIST) break;
+    if (::access((folder + "/.").c_str(), W_OK | X_OK) == 0) return Ok{};
+    if (errno != ENOENT) break;
   }
   return error(Code::kWriteFailed, "--reports: nothing can be written into {}: {}", folder, std::strerror(errno));
 }
