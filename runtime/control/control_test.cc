@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/control/coordinator.h"
+#include "runtime/control/keeper.h"
 #include "runtime/control/member.h"
 #include "runtime/control/wire.h"
 
@@ -371,6 +372,21 @@ TEST(Control, APortThatIsTakenIsSaid) {
   EXPECT_NE(second.errors()[0].message.find("no coordinator can listen there: Address already in use"), std::string::npos);
   o.address = "here";
   EXPECT_EQ(Coordinator::start(o).errors()[0].code, Code::kBadOption);
+}
+
+// Each of them makes the folder and takes it away again.
+TEST(Reports, RanksThatLookForTheirFolderAtOnceAllFindIt) {
+  const std::string folder = testing::TempDir() + "reports_at_once";
+  std::atomic<int> refused{0};
+  std::vector<std::thread> ranks;
+  for (int r = 0; r < 4; ++r)
+    ranks.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) refused += !check_reports(folder).ok();
+    });
+  for (std::thread& t : ranks) t.join();
+  EXPECT_EQ(refused, 0);
+  EXPECT_EQ(check_reports(folder + "/none/here").errors()[0].message,
+            "--reports: nothing can be written into " + folder + "/none/here: No such file or directory");
 }
 
 }  // namespace
