@@ -137,7 +137,8 @@ class Reporter {
     Json timeline = timeline_of(p, planned_, target_, node_time_, context_.overlap);
     out["compute_us"] = timeline["compute_us"];
     if (context_.set && context_.set->ranks > 1) out["timeline"] = std::move(timeline);
-    if (Json rows = exchanges_of(f, flat_, target_, padding_ ? &*padding_ : nullptr); !rows.empty()) add_exchanges(std::move(rows), out);
+    if (Exchanges all = exchanges_of(f, flat_, target_, padding_ ? &*padding_ : nullptr); !all.rows.empty())
+      out["sent_bytes"] = all.sent_bytes, out["exchange_us"] = all.us, out["collectives"] = std::move(all.rows);
     LeastTime time;
     if (times_) time = times_->function(p.name), out["least_us"] = time.us;
     if (!work.flops.is_static() || !moved.is_static() || !live.is_static() || !time.is_static) {
@@ -148,17 +149,6 @@ class Reporter {
       if (times_ && !time.postfix.empty()) out["formulas"]["least_us"] = {{"postfix", time.postfix}};
     }
     return out;
-  }
-
-  static void add_exchanges(Json rows, Json& out) {
-    int64_t sent = 0;
-    double us = 0;
-    for (const Json& r : rows) {
-      sent += r["sent_bytes"].get<int64_t>() * r["times"].get<int64_t>();
-      us += r["us"].get<double>() * r["times"].get<double>();
-    }
-    out["sent_bytes"] = sent, out["exchange_us"] = us;
-    out["collectives"] = std::move(rows);
   }
 
   // The bytes alive at the peak, which are `temporary_bytes` where sizes are static.

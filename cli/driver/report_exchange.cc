@@ -18,24 +18,41 @@ class ExchangeRows {
   ExchangeRows(const ir::Module& m, const ir::Target& target, const Padding* padding)
       : m_(m), mesh_(*m.mesh()), target_(target), padding_(padding) {}
 
-  void add(const ir::Function& f, int64_t times) {
+  Exchanges of(const ir::Function& f) && {
     entry_ = nullptr;
     for (const ir::Entry& e : m_.entries)
       if (e.function == f.name) entry_ = &e;
-    add_rows(f, times);
+    Total total = add_rows(f, 1);
+    return {std::move(rows_), total.sent_bytes, total.us};
   }
-  Json rows() && { return std::move(rows_); }
 
  private:
-  void add_rows(const ir::Function& f, int64_t times) {
+  struct Total {
+    int64_t sent_bytes = 0;
+    double us = 0;
+  };
+
+  Total add_rows(const ir::Function& f, int64_t times) {
+    Total total;
     std::vector<int> makers = ir::producers(f);
     for (const ir::Node& n : f.nodes) {
-      if (n.op->lower == ir::Lowering::kCollective && !n.operands.empty()) rows_.push_back(row(f, n, makers, times));
+      if (n.op->lower == ir::Lowering::kCollective && !n.operands.empty()) {
+        const Json& made = rows_.emplace_back(row(f, n, makers, times));
+        total.sent_bytes += made["sent_bytes"].get<int64_t>() * times;
+        total.us += made["us"].get<double>() * static_cast<double>(times);
+      }
       if (n.op->lower != ir::Lowering::kControl) continue;
       ir::ControlFlow c = passes::control_of(f, n);
-      bool loop = c.kind == ir::ControlFlow::Kind::kLoop;
-      for (const std::string& name : c.functions) add_rows(*m_.find(name), loop ? times * c.trips.bounds().max : times);
+      bool loop = c.kind == ir::ControlFlow::Kind::kLoop, branch = c.kind == ir::ControlFlow::Kind::kBranch;
+      Total inside;
+      for (const std::string& name : c.functions) {
+        Total one = add_rows(*m_.find(name), loop ? times * c.trips.bounds().max : times);
+        inside.sent_bytes = branch ? std::max(inside.sent_bytes, one.sent_bytes) : inside.sent_bytes + one.sent_bytes;
+        inside.us = branch ? std::max(inside.us, one.us) : inside.us + one.us;
+      }
+      total.sent_bytes += inside.sent_bytes, total.us += inside.us;
     }
+    return total;
   }
 
   Json row(const ir::Function& f, const ir::Node& n, const std::vector<int>& makers, int64_t times) const {
@@ -105,25 +122,20 @@ class ExchangeRows {
 
 }  // namespace
 
-Json exchanges_of(const ir::Function& f, const ir::Module& local, const ir::Target& target, const Padding* padding) {
-  if (!local.mesh()) return Json::array();
-  ExchangeRows rows(local, target, padding);
-  rows.add(f, 1);
-  return std::move(rows).rows();
+Exchanges exchanges_of(const ir::Function& f, const ir::Module& local, const ir::Target& target, const Padding* padding) {
+  if (!local.mesh()) return {Json::array()};
+  return ExchangeRows(local, target, padding).of(f);
 }
 
 Status check_exchanges(const ir::Module& local, int64_t most) {
   for (const ir::Entry& e : local.entries) {
-    const Json rows = exchanges_of(*local.find(e.function), local, {});
-    int64_t all = 0, largest = -1;
+    const Exchanges all = exchanges_of(*local.find(e.function), local, {});
+    if (all.sent_bytes <= most) continue;
+    int64_t largest = -1;
     const Json* by = nullptr;
-    for (const Json& r : rows) {
-      int64_t sent = r["sent_bytes"].get<int64_t>() * r["times"].get<int64_t>();
-      all += sent;
-      if (sent > largest) largest = sent, by = &r;
-    }
-    if (all <= most) continue;
-    Diagnostic d = error(Code::kOverBudget, "in a run of entry {} a rank sends {} bytes, {} are allowed", e.name, all, most);
+    for (const Json& r : all.rows)
+      if (int64_t sent = r["sent_bytes"].get<int64_t>() * r["times"].get<int64_t>(); sent > largest) largest = sent, by = &r;
+    Diagnostic d = error(Code::kOverBudget, "in a run of entry {} a rank sends {} bytes, {} are allowed", e.name, all.sent_bytes, most);
     const std::string op = (*by)["op"], of = (*by)["of"], axes = (*by)["axes"], source = (*by)["source"];
     d.notes.push_back(
         fmt::format("{} of them in {} of {} along {}{}", largest, op, of, axes, source.empty() ? "" : " at " + source));

@@ -54,6 +54,8 @@ bool is_used(const ir::Module& module, const std::string& axis) {
 
 // The temporal axis of the mesh, or a new one, along which the batch is cut as well.
 Status set_microbatches(ir::Module& module, CompileOptions& options) {
+  if (options.microbatches > ir::kMaxRanks)
+    return error(Code::kBadOption, "--microbatches: {} parts of the batch; there may be {} at most", options.microbatches, ir::kMaxRanks);
   if (module.meshes.empty()) module.meshes.push_back({"ranks", {}, nullptr});
   std::vector<ir::MeshAxis>& axes = module.meshes[0].axes;
   auto axis = std::find_if(axes.begin(), axes.end(), [](const ir::MeshAxis& a) { return a.temporal; });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "cli/validators.h"
 #include "passes/pass.h"
@@ -37,8 +38,15 @@ std::vector<std::string> rules_of(const std::string& given) {
                                                                     : "cannot be read: no such file, or no right to read it";
     throw CLI::ValidationError("--layout", name.empty() ? why : fmt::format("{} {}", name, why));
   }
+  constexpr size_t kMost = 16 << 20;  // a plan of ten thousand leaves is a hundredth of it
+  std::string text(kMost + 1, 0);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (file.bad() || text.size() > kMost)
+    throw CLI::ValidationError("--layout", given.substr(1) + (file.bad() ? " cannot be read to its end" : " has more than 16 MiB of rules"));
+  std::istringstream lines(text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text);
   std::vector<std::string> out;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(lines, line);) {
     size_t comment = line.starts_with("#") ? 0 : line.find(" #");
     line = line.substr(0, comment);
     line.erase(line.find_last_not_of(" \t\r") + 1);

@@ -20,8 +20,14 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 constexpr std::string_view kPadding = " allow_padding";  // as after a layout in the text of a module
 
+// For messages.
+std::string shortened(const std::string& text) {
+  constexpr size_t kMost = 200;
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
 Diagnostic no_rule(const std::string& text, const std::string& why) {
-  Diagnostic d = error(Code::kBadOption, "layout `{}`: {}", text, why);
+  Diagnostic d = error(Code::kBadOption, "layout `{}`: {}", shortened(text), why);
   d.help = "such as attn.*=,tp: a regular expression of names, `=`, and a word per dimension: axes joined by +, nothing, or ?; after them "
            "allow_padding where axes need not divide: attn.*=,tp allow_padding";
   return d;
@@ -55,7 +61,7 @@ Status lay_out(const ir::Mesh& mesh, const std::vector<LayoutRule>& rules, const
     if (rules[r].of_inputs != (named.what == "input") || !rules[r].pattern.matches(named.name)) continue;
     used[r] = true;
     if (*named.layout) break;  // the program says how
-    std::string what = fmt::format("layout `{}` of {} {}", rules[r].text, named.what, named.name);
+    std::string what = fmt::format("layout `{}` of {} {}", shortened(rules[r].text), named.what, named.name);
     ir::Sharding layout = rules[r].layout;
     if (named.type->rank() == 0 && layout.dims == std::vector<ir::DimSharding>(1)) layout.dims.clear();  // no word
     Status fits = ir::check_sharding(mesh, layout, *named.type, what);
@@ -97,6 +103,9 @@ Result<std::vector<LayoutRule>> parse_layout_rules(const std::string& text) {
     for (const LayoutRule& earlier : out)
       if (earlier.of_inputs == made.of_inputs && pattern_of(earlier) == pattern)
         return no_rule(rule, fmt::format("`{}` is a rule of the same names, and the first one counts: say one of them", earlier.text));
+    constexpr size_t kMostDims = 32;
+    if (size_t count = static_cast<size_t>(std::count(words.begin(), words.end(), ',')) + 1; count > kMostDims)
+      return no_rule(rule, fmt::format("it has {} words, and tensors have {} dimensions at most", count, kMostDims));
     for (const std::string& word : split(words, ',')) {
       made.layout.dims.push_back(dim_of(word));
       for (const ir::AxisRef& a : made.layout.dims.back().axes)

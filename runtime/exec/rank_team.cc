@@ -450,7 +450,12 @@ Status RankTeam::set_shapes(int entry, std::span<const int64_t* const> shapes) {
     for (const auto& shape : own) pointers.push_back(shape.data());
     if (Status set = t.ranks[r]->set_shapes(e.of_rank[r], pointers); !set.ok()) {
       Diagnostic d = set.errors()[0];
-      d.notes.push_back("these are the sizes of the part that one rank has");
+      std::string cut;
+      for (size_t i = 0; i < e.inputs.size(); ++i)
+        if (int index = e.inputs[i].parts[r].index; index >= 0 && own[index] != t.input_shapes[entry][i])
+          cut += fmt::format("{}`{}` is {} of {}", cut.empty() ? ": " : ", ", e.info.inputs[i].name, shape_str(own[index]),
+                             shape_str(t.input_shapes[entry][i]));
+      d.notes.push_back(fmt::format("these are sizes of what rank {} has of the inputs{}", r, cut));
       return d;
     }
     for (size_t i = 0; i < e.outputs.size(); ++i) {

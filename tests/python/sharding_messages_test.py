@@ -1,5 +1,6 @@
 """When and how programs of several ranks are refused, in the words of Python; collectives of trees; layouts in vmap."""
 
+import json
 import linecache
 import subprocess
 import sys
@@ -119,6 +120,54 @@ def test_options_have_their_names_in_python(tmp_path, options, text):
     with pytest.raises(nb.Error, match="(?s)" + text) as e:
         nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
     assert "--" not in str(e.value).replace("-->", "")
+
+
+@pytest.mark.parametrize("options, text", [
+    (dict(buckets=[1]), r"buckets is a list of texts such as .*, got \[1\]"),
+    (dict(specialize=None), "specialize is a list of texts such as .*, got None"),
+    (dict(target=1), "target is a text, got 1"),
+    (dict(mesh={"dp": 2}, layouts={1: ("dp",)}), "layouts: a pattern of names is a text, got 1"),
+    (dict(zero=np.array([1, 2])), r"zero is 0, 1, 2 or 3, got array\(\[1, 2\]\)"),
+    (dict(reduce_dtype=[]), "reduce_dtype is float32, or None for sums as they are, got"),
+    (dict(path=None), "compile_bundle: path names a file, got None"),
+    (dict(path="a\0b"), "compile_bundle: path names a file, got 'a.x00b'"),
+    (dict(max_bytes=""), "not `nothing`"),
+    (dict(remat_bytes=""), "not `nothing`"),
+    (dict(mesh={"dp": 2}, data_axes="dp", microbatches=1 << 21), "microbatches: 2097152 parts of the batch; there may be"),
+])
+def test_arguments_of_other_types_are_named(tmp_path, options, text):
+    options = dict({"path": tmp_path / "p.nbundle"}, **options)
+    with pytest.raises((TypeError, ValueError), match="(?s)" + text) as e:
+        nb.compile_bundle(program(), **options)
+    assert "arg0" not in str(e.value)
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    options = dict(mesh={"dp": np.int64(2)}, data_axes="dp", zero=np.int32(1), microbatches=np.uint8(2))
+    nb.compile_bundle(program(), tmp_path / "p.nbundle", **options)
+    assert nb.plan(program(), np.int64(2)).rows
+    with pytest.raises(TypeError, match="entry is a text, got 3"):
+        nb.plan(program(), 2, entry=3)
+    with pytest.raises(TypeError, match="tensors are expected, one by one or in one list; got a float"):
+        nb.realize_all(nb.ones(2), 1.0)
+
+
+# Rows list both sides of a branch, and a run sends what one of them does.
+def test_a_branch_sends_what_its_costlier_side_sends(tmp_path):
+    def step(state, x, f):
+        h = nb.cond(f > 0, lambda v: nb.sin(nb.sin(v @ state["a"])),
+                    lambda v: nb.sin(nb.sin(nb.tanh(v @ state["b"]) @ state["c"])), x)
+        return state, {"y": nb.sum(h)}
+
+    state = {name: nb.spec((64, 64)) for name in "abc"}
+    several = nb.export({"step": step}, state=state, args={"step": {"x": nb.spec((16, 64)), "f": nb.spec(())}})
+    options = dict(mesh={"tp": 2}, layouts={name: ("tp", None) for name in "abc"}, load=False)
+    entry = json.loads(nb.compile_bundle(several, tmp_path / "b.nbundle", **options))["entries"][0]
+    sides = [c["sent_bytes"] * c["times"] for c in entry["collectives"]]
+    assert max(sides) <= entry["sent_bytes"] < sum(sides), sides
+    nb.compile_bundle(several, tmp_path / "b.nbundle", max_comm_bytes=entry["sent_bytes"], **options)
+    with pytest.raises(nb.Error, match=f"a rank sends {entry['sent_bytes']} bytes"):
+        nb.compile_bundle(several, tmp_path / "b.nbundle", max_comm_bytes=entry["sent_bytes"] - 1, **options)
 
 
 # In a process of its own: what was computed before leaves its mesh to what comes next.

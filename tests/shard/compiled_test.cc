@@ -273,6 +273,10 @@ TEST(Compiled, SizesThatRanksCannotShareAreRefused) {
   EXPECT_EQ(refusal(128, 128), "entry `step`: dimension 0 of input `x` gives n.local = 32, which is not in [1, 16]");
   EXPECT_EQ(refusal(8, 4),
             "entry `step`: dimension 0 of input `y` is n.local = 2 (n.local = 2 from dimension 0 of input `x`), got 1");
+  auto got = (*session)->call(1, {Literal(DType::kF32, {128, 16}), Literal(DType::kF32, {128, 8})});
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.errors()[0].notes.back(),
+            "these are sizes of what rank 0 has of the inputs: `x` is [32,16] of [128,16], `y` is [32,8] of [128,8]");
   EXPECT_EQ(refusal(8, 8), "ok");
 }
 

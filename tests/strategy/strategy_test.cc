@@ -294,6 +294,9 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   };
   std::string stateless = "nabla 1 traced\nmesh pod = {dp=4, mb=2 temporal}\nfunc @f(%x: f32[8]) {\n  return %x\n}\n";
   EXPECT_EQ(refusal(kModel, {{"layouts", "w0"}}), "layout `w0`: it has no `=`, and no word for a dimension after it");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "w0=" + std::string(32, ',')}}).substr(0, 12), "layout `w0=,");
+  EXPECT_TRUE(refusal(kModel, {{"layouts", "w0=" + std::string(1000, ',')}})
+                  .ends_with(",...`: it has 1001 words, and tensors have 32 dimensions at most"));
   EXPECT_EQ(refusal(kModel, {{"layouts", "=,tp"}}), "layout `=,tp`: it has no name before `=`");
   EXPECT_EQ(refusal(kModel, {{"layouts", "w0=,tp padded"}}),
             "layout `w0=,tp padded`: `,tp padded` has a space: words stand between commas");

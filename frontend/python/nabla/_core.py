@@ -110,7 +110,11 @@ def _from_array(x):
 
 def several(tensors):
     """What a function of `*tensors` got: one list or tuple of them is as good as each by itself."""
-    return tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    all_of = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    for t in all_of:
+        if not isinstance(t, Tensor):
+            raise TypeError(f"tensors are expected, one by one or in one list; got a {type(t).__name__}")
+    return all_of
 
 
 def operand(x):

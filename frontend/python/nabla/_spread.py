@@ -1,5 +1,8 @@
 """How a program is spread over ranks and memories: the options of `nablac compile` for that, from Python's."""
 
+import operator
+import os
+
 from ._core import DType, dtype_of
 from ._mesh import DeviceMesh, names_of, native_mesh
 
@@ -21,12 +24,48 @@ def _flag(name, value):
     return value
 
 
-def count(name, value, low, what):
-    if not isinstance(value, int) or isinstance(value, bool):
+def whole(value):
+    """An integer of Python's or NumPy's as an int; None for all else, True and False too."""
+    if isinstance(value, bool) or getattr(value, "shape", ()) != ():
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def count(name, value, low, what, most=(1 << 31) - 1):
+    number = whole(value)
+    if number is None:
         raise TypeError(f"{name} is {what}, got {value!r}")
-    if not low <= value < 1 << 31:
+    if not low <= number <= most:
         raise ValueError(f"{name} is {what}, got {value!r}")
+    return number
+
+
+def text(name, value):
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is a text, got {value!r}")
     return value
+
+
+def texts(name, values):
+    if isinstance(values, str) or not hasattr(values, "__iter__") or not all(isinstance(v, str) for v in values):
+        raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {values!r}")
+    return list(values)
+
+
+def path(what, given):
+    """The name of a file that is written."""
+    name = os.fsdecode(given) if isinstance(given, (str, bytes, os.PathLike)) else None
+    if not name or "\0" in name:
+        raise TypeError(f"{what}: path names a file, got {given!r}")
+    return name
+
+
+def limit(value):
+    """Of bytes, as an option of nablac; None: there is none."""
+    return "" if value is None else str(value) or "nothing"
 
 
 def _words(pattern, layout, allow_padding):
@@ -34,6 +73,8 @@ def _words(pattern, layout, allow_padding):
         several = hasattr(word, "__iter__") and all(isinstance(a, str) for a in word)
         return word is None or isinstance(word, str) or several
 
+    if not isinstance(pattern, str):
+        raise TypeError(f"layouts: a pattern of names is a text, got {pattern!r}")
     if isinstance(layout, str) or not hasattr(layout, "__iter__") or not all(known(word) for word in layout):
         raise TypeError(f"layouts[{pattern!r}] is a word per dimension, such as (None, \"tp\"), got {layout!r}")
     # Between rules stand semicolons, between words commas.
@@ -61,11 +102,12 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
             mesh = dict(zip(mesh.axis_names, mesh.shape))
         if not hasattr(mesh, "items"):
             raise TypeError(f"mesh is a dict of ranks by axis, such as {{\"dp\": 4}}, got {mesh!r}")
-        for axis, size in dict(mesh).items():
-            if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-                raise ValueError(f"mesh: axis {axis} has {size!r} ranks, expected a number from 1 on")
-        native_mesh("ranks", names_of(list(mesh), "mesh"), dict(mesh).values())
-        out["mesh"] = ",".join(f"{axis}={size}" for axis, size in dict(mesh).items())
+        sizes = {axis: whole(size) for axis, size in dict(mesh).items()}
+        for axis, size in sizes.items():
+            if size is None or size < 1:
+                raise ValueError(f"mesh: axis {axis} has {mesh[axis]!r} ranks, expected a number from 1 on")
+        native_mesh("ranks", names_of(list(mesh), "mesh"), sizes.values())
+        out["mesh"] = ",".join(f"{axis}={size}" for axis, size in sizes.items())
     if layouts:
         if not hasattr(layouts, "items"):
             raise TypeError("layouts is a dict of words by pattern, such as {\"fc1.w\": (None, \"tp\")}, "
@@ -74,15 +116,15 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
                                   for pattern, layout in dict(layouts).items())
     if data_axes:
         out["data-axes"] = names("data_axes", data_axes)
-    if zero not in (0, 1, 2, 3):
+    if whole(zero) not in (0, 1, 2, 3):
         raise ValueError(f"zero is 0, 1, 2 or 3, got {zero!r}")
     _flag("allow_padding", allow_padding), _flag("deterministic", deterministic)
     if zero:
         out["zero"] = str(int(zero))
     if zero_axes:
         out["zero-axes"] = names("zero_axes", zero_axes)
-    if count("microbatches", microbatches, 0, "a number from 1 on, or 0 for none"):
-        out["microbatches"] = str(microbatches)
+    if parts := count("microbatches", microbatches, 0, "a number from 1 on, or 0 for none"):
+        out["microbatches"] = str(parts)
     if grad_sync not in (None, "last", "each"):
         raise ValueError(f"grad_sync is \"last\" or \"each\", got {grad_sync!r}")
     if grad_sync is not None:
@@ -90,7 +132,11 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
             raise ValueError("grad_sync says when microbatches exchange their gradients, and there are none")
         out["grad-sync"] = grad_sync
     if reduce_dtype is not None:
-        if dtype_of(reduce_dtype) != DType.float32:
+        try:
+            known = dtype_of(reduce_dtype) == DType.float32
+        except (TypeError, ValueError):
+            known = False
+        if not known:
             raise ValueError(f"reduce_dtype is float32, or None for sums as they are, got {reduce_dtype!r}")
         out["reduce-dtype"] = "f32"
     if _flag("auto_shard", auto_shard):
@@ -101,7 +147,7 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         what = "how many gathers of parameters start ahead of their use"
         out["prefetch"] = str(count("prefetch", prefetch, 0, what))
     if max_comm_bytes is not None:
-        out["max-comm-bytes"] = str(max_comm_bytes) or "nothing"
+        out["max-comm-bytes"] = limit(max_comm_bytes)
     if deterministic:
         out["deterministic"] = "true"
     if offload not in ("none", "opt", "params", "all"):
@@ -109,5 +155,5 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
     if offload != "none":
         out["offload"] = offload
     if remat_bytes is not None:
-        out["remat-bytes"] = str(remat_bytes)
+        out["remat-bytes"] = limit(remat_bytes)
     return out

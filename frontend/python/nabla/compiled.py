@@ -264,7 +264,10 @@ class Compiled:
                     raise ValueError(f"dynamic_dims: {d.name} is {shape[dim]}, and {least} parts of a layout do not "
                                      "divide it")
                 # The least size is a multiple too: parts of less than that would have nothing.
-                shape[dim] = _nabla.symbol(d.name, -(-max(d.min, 1) // least) * least, d.bound(shape[dim]), least)
+                low, high = -(-d.min // least) * least, d.bound(shape[dim])
+                if low > high:
+                    raise ValueError(f"dynamic_dims: no size of {d.name} in [{d.min}, {high}] is a multiple of {least}")
+                shape[dim] = _nabla.symbol(d.name, low, high, least)
             out.append((dtype, tuple(shape)))
         return out
 
@@ -353,8 +356,8 @@ def _dynamic_table(dynamic_dims):
 def _named(given):
     row = given if isinstance(given, tuple) else (given,)
     sizes = [s for s in row[1:] if s is not None]
-    if not 1 <= len(row) <= 4 or not isinstance(row[0], str) or not all(isinstance(s, int) and s >= 0 for s in sizes):
-        raise ValueError(f"dynamic_dims: a dimension is a name, or (name, min, max), got {given!r}")
+    if not 1 <= len(row) <= 4 or not isinstance(row[0], str) or not all(isinstance(s, int) and s >= 1 for s in sizes):
+        raise ValueError(f"dynamic_dims: a dimension is a name, or (name, min, max) with sizes from 1 on, got {given!r}")
     return row
 
 

@@ -79,7 +79,7 @@ class ExportedProgram:
 
     def save(self, path):
         """Writes the module; the ending says which form: .nir, .nir.json or .nbl. Raises Error (E0803)."""
-        self._program.save(str(path))
+        self._program.save(_spread.path("save", path))
         return self
 
     @property
@@ -379,14 +379,13 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")
-    for name, sizes in (("buckets", buckets), ("specialize", specialize)):
-        if isinstance(sizes, str):
-            raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {sizes!r}")
+    path = _spread.path("compile_bundle", path)
+    buckets, specialize = _spread.texts("buckets", buckets), _spread.texts("specialize", specialize)
     spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard,
                              reshard_after_forward, max_comm_bytes, deterministic, offload, remat_bytes, allow_padding,
                              prefetch, reduce_dtype)
-    report = program._program.compile(str(path), target, library, "" if max_bytes is None else str(max_bytes), tf32,
-                                      "" if tuning is None else str(tuning), list(buckets), list(specialize), spread)
+    report = program._program.compile(path, _spread.text("target", target), library, _spread.limit(max_bytes), tf32,
+                                      "" if tuning is None else str(tuning), buckets, specialize, spread)
     if not load:
         return report
     try:

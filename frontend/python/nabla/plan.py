@@ -2,7 +2,7 @@
 
 import json
 
-from ._spread import count, names, options
+from ._spread import count, names, options, text, whole
 from .export import ExportedProgram
 
 
@@ -34,13 +34,14 @@ def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"plan takes what nabla.export returned, got {type(program).__name__}")
-    if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 <= ranks <= 4096:
+    number = whole(ranks)
+    if number is None or not 1 <= number <= 4096:
         raise ValueError(f"plan: ranks is a number from 1 to 4096, got {ranks!r}")
     count("plan: max_bytes", max_bytes, 0, "a number of bytes, or 0 for no limit")
     spread = options(layouts=layouts, microbatches=microbatches, offload=offload)
-    rows, text = program._program.plan(ranks, names("axes", axes), names("data_axes", data_axes), entry, target,
-                                       spread, int(max_bytes), "" if tuning is None else str(tuning))
-    return Plan(json.loads(rows), text.rstrip("\n"))
+    rows, table = program._program.plan(number, names("axes", axes), names("data_axes", data_axes),
+                                       text("entry", entry), text("target", target), spread, int(max_bytes), "" if tuning is None else str(tuning))
+    return Plan(json.loads(rows), table.rstrip("\n"))
 
 
 __all__ = ["Plan", "plan"]
