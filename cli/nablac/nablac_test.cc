@@ -384,6 +384,11 @@ TEST_F(Nablac, PlansOfLayoutsAreWrittenAndRead) {
   Outcome unread = nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@" + path("none.plan")});
   EXPECT_NE(unread.code, 0);
   EXPECT_NE(unread.err.find("none.plan cannot be read"), std::string::npos) << unread.err;
+  Outcome endless = nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@/dev/zero"});
+  EXPECT_NE(endless.err.find("/dev/zero has more than 16 MiB of rules"), std::string::npos) << endless.err;
+  std::ofstream(path("marked.plan")) << "\xef\xbb\xbf" << "up=,tp\n";  // as editors of Windows begin a file
+  Outcome marked = nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@" + path("marked.plan")});
+  EXPECT_EQ(marked.code, 0) << marked.err;
   Outcome meshless = nablac({"inspect", file, "--auto-shard"});
   EXPECT_EQ(meshless.code, 2);
   EXPECT_NE(meshless.err.find("--auto-shard: the module has no mesh"), std::string::npos) << meshless.err;
