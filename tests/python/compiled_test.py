@@ -174,7 +174,7 @@ def test_dynamic_sizes_compile_once():
 
 
 @pytest.mark.parametrize("given, text", [
-    ({0: {0: (1, 64)}}, r"a dimension is a name, or \(name, min, max\), with sizes from 1 on, got \(1, 64\)"),
+    ({0: {0: (1, 64)}}, r"a dimension is a name, or \(name, min, max\) with sizes from 1 on, got \(1, 64\)"),
     ({0: {0: ("n", 1, 64, 1, 1)}}, "a dimension is a name, or"),
     ({0: [0]}, r"dynamic_dims is \{argument: \{dimension: name\}\}, got \{0: \[0\]\}"),
     ([0], "dynamic_dims is .argument: "),
