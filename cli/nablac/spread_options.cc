@@ -43,7 +43,8 @@ std::vector<std::string> rules_of(const std::string& given) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
   if (file.bad() || text.size() > kMost)
-    throw CLI::ValidationError("--layout", given.substr(1) + (file.bad() ? " cannot be read to its end" : " has more than 16 MiB of rules"));
+    throw CLI::ValidationError("--layout", given.substr(1) + (file.bad() ? " cannot be read to its end"
+                                                                         : " has more than 16 MiB of rules"));
   std::istringstream lines(text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text);
   std::vector<std::string> out;
   for (std::string line; std::getline(lines, line);) {

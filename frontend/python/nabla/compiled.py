@@ -357,7 +357,8 @@ def _named(given):
     row = given if isinstance(given, tuple) else (given,)
     sizes = [s for s in row[1:] if s is not None]
     if not 1 <= len(row) <= 4 or not isinstance(row[0], str) or not all(isinstance(s, int) and s >= 1 for s in sizes):
-        raise ValueError(f"dynamic_dims: a dimension is a name, or (name, min, max) with sizes from 1 on, got {given!r}")
+        raise ValueError("dynamic_dims: a dimension is a name, or (name, min, max) with sizes from 1 on, "
+                         f"got {given!r}")
     return row
 
 

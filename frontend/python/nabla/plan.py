@@ -40,7 +40,8 @@ def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=
     count("plan: max_bytes", max_bytes, 0, "a number of bytes, or 0 for no limit")
     spread = options(layouts=layouts, microbatches=microbatches, offload=offload)
     rows, table = program._program.plan(number, names("axes", axes), names("data_axes", data_axes),
-                                       text("entry", entry), text("target", target), spread, int(max_bytes), "" if tuning is None else str(tuning))
+                                        text("entry", entry), text("target", target), spread, int(max_bytes),
+                                        "" if tuning is None else str(tuning))
     return Plan(json.loads(rows), table.rstrip("\n"))
 
 
