@@ -110,7 +110,7 @@ class StrategyPass {
     std::string what = time ? fmt::format("{} microbatches", mesh_.temporal()->size) : "data-axes";
     Diagnostic d = error(Code::kBadOption, "{}: no input is cut along {}, in {} parts ({})", what, ir::str(s_.data),
                          shards(mesh_, s_.data), inputs.empty() ? "there are none" : inputs);
-    d.help = "the parts have to divide the first dimension of an input that the program does not lay out itself";
+    d.help = "the parts have to divide the first dimension of an input that the program does not lay out itself, or leaves open (`?`)";
     return d;
   }
   static Sharding open_like(const ir::Type& type, const ir::ShardingRef& own) {
@@ -174,11 +174,19 @@ class StrategyPass {
     for (size_t i = e.reads.size(); i < f.params.size(); ++i) {
       ir::Value& v = f.values[f.params[i]];
       bool key = v.type == ir::Type(DType::kU32, {2});
-      if (v.sharding || v.type.rank() == 0 || key || axes.empty()) continue;
-      Sharding batch = open_like(v.type, nullptr);
-      batch.dims[0] = {axes, s_.open_batch};
+      if (v.type.rank() == 0 || key || axes.empty() || (v.sharding && uses(*v.sharding, axes))) continue;
+      Sharding batch = open_like(v.type, v.sharding);
+      if (v.sharding && !batch.dims[0].open) {
+        context_.remarks.push_back(fmt::format("input {} of entry {}, {}, is not cut along {}: it lies as {}, which leaves its first "
+                                               "dimension not open", e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(axes),
+                                               v.sharding->str()));
+        continue;
+      }
+      Axes& first = batch.dims[0].axes;
+      first.insert(first.end(), axes.begin(), axes.end());
+      batch.dims[0].open = s_.open_batch;
       const ir::Dim& size = v.type.shape[0];
-      int64_t parts = shards(mesh_, axes);
+      int64_t parts = shards(mesh_, first);
       // One rank cuts a symbolic size only where several could, so that deterministic sums are the same.
       bool alone = parts == 1 && !size.is_static() && !ir::Dim::mod(size, 8).is(0);
       if (!fits(batch, v.type))

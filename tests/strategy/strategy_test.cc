@@ -251,6 +251,25 @@ TEST(NamePattern, SaysWhatItDoesNotKnow) {
   EXPECT_EQ(refusal("a)|(b"), "Unmatched ( or \\(");
 }
 
+// Sequence parallelism that the program states, and data parallelism of the options.
+TEST(Strategy, InputsThatLeaveTheirFirstDimensionOpenAreCut) {
+  auto laid_out = [](bool open) {
+    ir::Module m = parsed(kModel);
+    ir::Function f = *m.find(m.entries[0].function);
+    f.values[f.params[m.entries[0].reads.size()]].sharding =
+        std::make_shared<const ir::Sharding>(ir::Sharding{{{{}, open}, {{{"tp"}}}}, {}});
+    m.set(std::make_shared<const ir::Function>(std::move(f)));
+    return m;
+  };
+  EXPECT_NE(applied(laid_out(true), {{"data-axes", "dp"}}).layouts.find("step(x) <dp, tp>\n"), std::string::npos);
+  // Where it is said to be whole it stays so.
+  Applied closed = applied(laid_out(false), {{"data-axes", "dp"}});
+  EXPECT_NE(closed.layouts.find("step(x) <{}, tp>\n"), std::string::npos) << closed.layouts;
+  ASSERT_FALSE(closed.remarks.empty());
+  EXPECT_TRUE(closed.remarks[0].ends_with(" is not cut along {dp}: it lies as <{}, tp>, which leaves its first dimension not open"))
+      << closed.remarks[0];
+}
+
 TEST(Strategy, ScalarsHaveNoWordsInRules) {
   EXPECT_EQ(applied(parsed(kModel), {{"layouts", "count="}}).layouts, "count <>\n");
   EXPECT_EQ(applied(parsed(kModel), {{"layouts", "count|mean="}}).layouts, "mean <{}>\ncount <>\n");
