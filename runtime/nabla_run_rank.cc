@@ -1,5 +1,4 @@
 // The C API for a process that runs one rank of several: apart, so that programs without need none of it.
-#include <cstdlib>
 #include <cstring>
 
 #include "runtime/comm/checked_transport.h"
@@ -23,12 +22,6 @@ nabla_rank_options known(const nabla_rank_options& given) {
   return out;
 }
 
-/// What the launcher says: OMPI_COMM_WORLD_LOCAL_RANK.
-uint32_t of_launcher(const char* name, uint32_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : static_cast<uint32_t>(std::atoi(text));
-}
-
 Result<nabla_session*> open_rank(const char* path, const nabla_options* options, const nabla_rank_options& rank) {
   const std::string engine = rank.engine == nullptr ? "NULL" : rank.engine;
   if (engine != "mpi" && engine != "nccl")
@@ -40,11 +33,11 @@ Result<nabla_session*> open_rank(const char* path, const nabla_options* options,
   if (rank.check_messages != 0) used = nabla::comm::checked(transport);
   nabla::exec::SessionOptions settings = nabla::api::settings_of(options);
   if (rank.timeout_s > 0) settings.comm_timeout_s = rank.timeout_s;
-  settings.gpu = of_launcher("OMPI_COMM_WORLD_LOCAL_RANK", 0);
+  settings.gpu = nabla::comm::rank_of_mpirun(0);
   if (engine == "nccl")
     settings.world = nabla::nccl::over_nccl({.rank = transport->rank(),
                                              .ranks = transport->ranks(),
-                                             .local_ranks = of_launcher("OMPI_COMM_WORLD_LOCAL_SIZE", 1),
+                                             .local_ranks = nabla::comm::ranks_of_mpirun(1),
                                              .deadline_s = settings.comm_timeout_s,
                                              .meet = nabla::nccl::by_messages(transport, settings.comm_timeout_s)});
   else

@@ -243,7 +243,7 @@ double predicted(const LoweredSet& set) {
 }
 
 // A search's model knows layouts of values in the middle that propagation would not find, and not how later passes carry them
-// out: both are made, and what takes less time is taken. That is also done where one of them needs more than `most` bytes.
+// out: both are made, and what takes less time is taken; where one of them alone keeps within `most` bytes, that one.
 Result<LoweredSet> searched(const ir::Target& target, const ir::Module& module, CompileOptions options, int64_t most) {
   Result<LoweredSet> found = lowered(target, module, options);
   auto& search = options.pass_options["auto-shard"];

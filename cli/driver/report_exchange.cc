@@ -19,7 +19,6 @@ class ExchangeRows {
       : m_(m), mesh_(*m.mesh()), target_(target), padding_(padding) {}
 
   Exchanges of(const ir::Function& f) && {
-    entry_ = nullptr;
     for (const ir::Entry& e : m_.entries)
       if (e.function == f.name) entry_ = &e;
     Total total = add_rows(f, 1);

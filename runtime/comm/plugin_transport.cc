@@ -72,6 +72,11 @@ class PluginTransport final : public Transport {
   std::vector<Request> free_;
 };
 
+uint32_t number_in(const char* variable, uint32_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : static_cast<uint32_t>(std::atoi(text));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Transport>> open_transport(const std::string& name, const std::string& folder) {
@@ -98,5 +103,8 @@ Result<std::unique_ptr<Transport>> open_transport(const std::string& name, const
   if (const char* why = table->open()) return error(Code::kTransportFailed, "{}: {}", name, why);
   return std::unique_ptr<Transport>(std::make_unique<PluginTransport>(*table));
 }
+
+uint32_t rank_of_mpirun(uint32_t otherwise) { return number_in("OMPI_COMM_WORLD_LOCAL_RANK", otherwise); }
+uint32_t ranks_of_mpirun(uint32_t otherwise) { return number_in("OMPI_COMM_WORLD_LOCAL_SIZE", otherwise); }
 
 }  // namespace nabla::comm

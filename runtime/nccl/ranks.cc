@@ -83,10 +83,13 @@ struct Exchange {
 class Graph final : public comm::StreamGraph {
  public:
   Graph(std::shared_ptr<const device::CudaDriver> driver, char* marks, size_t most)
-      : driver_(std::move(driver)), marks_(marks), most_(most) {}
+      : driver_(std::move(driver)), marks_(marks), most_(most) {
+    std::memset(marks_, 0, 2 * most_);
+  }
   ~Graph() override { (void)driver_->host_free(marks_); }
 
-  void begin() { next_ = 0, std::memset(marks_, 0, 2 * most_); }
+  /// Another launch: takes back the marks of the one before.
+  void begin() { std::memset(marks_, 0, 2 * next_), next_ = 0; }
   /// Those of the next exchange.
   char* next() {
     NABLA_CHECK(next_ < most_, "a graph exchanges more than {} times", most_);
@@ -213,7 +216,7 @@ class Rank final : public comm::StreamCommunicator {
       return kept(Status(error(Code::kOutOfMemory, "a graph needs {} bytes of pinned memory of the host", 2 * most))).errors();
     (void)NABLA_TRY(kept(ok("allocating pinned memory", status)));
     auto graph = std::make_shared<Graph>(driver_, static_cast<char*>(marks), most);
-    graph->begin(), records_ = graph.get();
+    records_ = graph.get();
     return std::shared_ptr<comm::StreamGraph>(std::move(graph));
   }
   Status recorded() override {
@@ -494,6 +497,12 @@ class Rank final : public comm::StreamCommunicator {
     return true;
   }
 
+  // Its beginning (0) or its end (1).
+  Result<bool> reached(const Exchange& e, int which) {
+    if (e.marks != nullptr) return e.marks[which] != 0;
+    return happened(which == 0 ? e.ready : e.done);
+  }
+
   // Those of one stream end in their order.
   Status progress() {
     waits_ = nullptr;
@@ -505,14 +514,14 @@ class Rank final : public comm::StreamCommunicator {
     busy_.clear();
     for (Exchange& e : open_) {
       if (e.over || std::find(busy_.begin(), busy_.end(), e.stream) != busy_.end()) continue;
-      if (e.marks != nullptr ? e.marks[1] != 0 : NABLA_TRY(happened(e.done))) {
+      if (NABLA_TRY(reached(e, 1))) {
         e.over = true;
         if (watcher_ != nullptr) watcher_->over(e.number);
         continue;
       }
       busy_.push_back(e.stream);
       if (!e.held || waits_ != nullptr) continue;
-      if (e.since == 0 && !(e.marks != nullptr ? e.marks[0] != 0 : NABLA_TRY(happened(e.ready)))) continue;
+      if (e.since == 0 && !NABLA_TRY(reached(e, 0))) continue;
       if (e.since == 0) {
         e.since = comm::steady_us();
         if (watcher_ != nullptr) watcher_->under_way(e.number);

@@ -34,11 +34,11 @@ def whole(value):
         return None
 
 
-def count(name, value, low, what, most=(1 << 31) - 1):
+def count(name, value, low, what):
     number = whole(value)
     if number is None:
         raise TypeError(f"{name} is {what}, got {value!r}")
-    if not low <= number <= most:
+    if not low <= number < 1 << 31:
         raise ValueError(f"{name} is {what}, got {value!r}")
     return number
 

@@ -81,9 +81,7 @@ class Compiled:
         if auto_shard is not None and not isinstance(auto_shard, DeviceMesh):
             raise TypeError(f"jit: auto_shard is a DeviceMesh, whose ranks share the work, got {auto_shard!r}")
         self._auto_shard = auto_shard
-        if engine not in (None, "local", "mpi", "nccl"):
-            raise ValueError(f"jit: engine {engine!r}; there are \"local\", \"mpi\", \"nccl\" and None")
-        self._engine = engine
+        self._engine = engine if distributed._means_processes("jit", engine) else None
         self._max = max_cache_size
         self._cache = collections.OrderedDict()
         self._lock = threading.Lock()
@@ -305,7 +303,7 @@ class Compiled:
 
     def _processes(self):
         """Those that run a rank each; None: the ranks are threads of this process."""
-        return distributed._joined("jit", self._engine) if self._engine in ("mpi", "nccl") else None
+        return distributed._joined("jit", self._engine) if self._engine else None
 
     def _remember(self, executable, args, free, named, static, arguments):
         if self._dynamic or executable.bundle.lays_out or any(_nabla.placement(t) for t in arguments.tensors):

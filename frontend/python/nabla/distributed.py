@@ -52,6 +52,13 @@ def init(engine=None, timeout=300.0, heartbeat=1.0):
         atexit.register(_at_exit)
 
 
+def _means_processes(caller, engine):
+    """Whether a caller's engine is a way between the processes that `init` has joined."""
+    if engine not in (None, "local", "mpi", "nccl"):
+        raise ValueError(f"{caller}: engine {engine!r}; there are \"local\", \"mpi\", \"nccl\" and None")
+    return engine in ("mpi", "nccl")
+
+
 def _joined(caller, engine):
     """The processes, for a caller whose engine is "mpi" or "nccl"."""
     if not _processes:

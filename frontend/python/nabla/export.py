@@ -417,9 +417,7 @@ def load_bundle(path, threads=0, target="", check_nan=False, rank_class="", engi
     where `nabla.distributed.init` has found several processes, else local.
     Raises Error (E0801, E0105, E06xx; E0614 where the processes are not as many as the ranks, or have other bundles).
     """
-    if engine not in (None, "local", "mpi", "nccl"):
-        raise ValueError(f"load_bundle: engine {engine!r}; there are \"local\", \"mpi\", \"nccl\" and None")
-    each = engine in ("mpi", "nccl")
+    each = distributed._means_processes("load_bundle", engine)
     if each and rank_class:
         raise ValueError(f"load_bundle: rank_class {rank_class!r} is one rank alone, "
                          f"and engine=\"{engine}\" all of them")

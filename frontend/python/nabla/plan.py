@@ -37,10 +37,10 @@ def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=
     number = whole(ranks)
     if number is None or not 1 <= number <= 4096:
         raise ValueError(f"plan: ranks is a number from 1 to 4096, got {ranks!r}")
-    count("plan: max_bytes", max_bytes, 0, "a number of bytes, or 0 for no limit")
+    most = count("plan: max_bytes", max_bytes, 0, "a number of bytes, or 0 for no limit")
     spread = options(layouts=layouts, microbatches=microbatches, offload=offload)
     rows, table = program._program.plan(number, names("axes", axes), names("data_axes", data_axes),
-                                        text("entry", entry), text("target", target), spread, int(max_bytes),
+                                        text("entry", entry), text("target", target), spread, most,
                                         "" if tuning is None else str(tuning))
     return Plan(json.loads(rows), table.rstrip("\n"))
 

@@ -49,11 +49,6 @@ std::string folder_of_plugins() {
   return path.substr(0, path.rfind('/') + 1) + "plugins/";
 }
 
-uint32_t of_launcher(const char* variable, uint32_t otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : static_cast<uint32_t>(std::atoi(text));
-}
-
 /// One rank, which no launcher has started.
 class Alone final : public comm::Transport {
  public:
@@ -116,7 +111,7 @@ void Processes::meet(double heartbeat_s) {
   if (rank() == 0) {
     std::string token = control::new_token();
     Result<std::unique_ptr<control::Coordinator>> started = control::Coordinator::start(
-        {.address = control::meeting_place(of_launcher("OMPI_COMM_WORLD_LOCAL_SIZE", 0), ranks()),
+        {.address = control::meeting_place(comm::ranks_of_mpirun(0), ranks()),
          .token = token, .ranks = ranks(), .join_s = timeout_s_, .heartbeat_s = heartbeat_s, .lost_s = 5 * heartbeat_s});
     if (started.ok()) {
       coordinator_ = std::move(*started);
@@ -145,17 +140,17 @@ std::optional<Diagnostic> Processes::verdict() const {
 }
 
 int Processes::threads() const {
-  int here = static_cast<int>(of_launcher("OMPI_COMM_WORLD_LOCAL_SIZE", 1)), cpus = static_cast<int>(std::thread::hardware_concurrency());
+  int here = static_cast<int>(comm::ranks_of_mpirun(1)), cpus = static_cast<int>(std::thread::hardware_concurrency());
   return std::max(1, cpus / std::max(1, here));
 }
 
-uint32_t Processes::gpu() const { return of_launcher("OMPI_COMM_WORLD_LOCAL_RANK", 0); }
+uint32_t Processes::gpu() const { return comm::rank_of_mpirun(0); }
 
 std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t)> Processes::world() const {
   if (!nccl_) return over_messages();
   return nccl::over_nccl({.rank = rank(),
                           .ranks = ranks(),
-                          .local_ranks = of_launcher("OMPI_COMM_WORLD_LOCAL_SIZE", 1),
+                          .local_ranks = comm::ranks_of_mpirun(1),
                           .deadline_s = timeout_s_,
                           .verdict = [this]() -> std::optional<Diagnostic> {
                             if (ended == 0) return verdict();
