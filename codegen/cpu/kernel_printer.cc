@@ -248,6 +248,16 @@ class KernelPrinter {
     return number_text(d, e->number, e->integer);
   }
 
+  // Whether the combination is a sum whose order no choice may change: reduced axes stand in their order then, the last
+  // of them, which may have lanes, innermost.
+  bool is_fixed(Combiner c, DType d) const {
+    return target_.deterministic && is_float(d) && (c == Combiner::kSum || c == Combiner::kProd);
+  }
+  // The reduced axes that may go to lanes.
+  std::vector<int> lane_candidates(Combiner c, DType d, const std::vector<int>& reduce) const {
+    return is_fixed(c, d) && !reduce.empty() ? std::vector<int>{reduce.back()} : reduce;
+  }
+
   // combiner over `reduce` of e, printed as nested folds; `lane` (one of reduce, or -1) innermost.
   std::string reduction(Combiner c, DType d, const std::vector<int>& reduce, int lane, const Expr& e,
                         ExprPrinter& outer) {
@@ -259,15 +269,17 @@ class KernelPrinter {
     for (size_t i = 0; i < serial.size(); ++i) {
       size_t within = serial.size() - i - 1 + (lane >= 0 ? 1 : 0);
       // A fold has its body five times, which multiplies: what is around two others has it once.
-      out_.open(fmt::format("{}{}<{}>({}, {}, {}, [&](long {}) NB_INLINE {{", fold_prefix_,
-                            within < 2 ? "nb_fold" : "nb_fold_once", type, op_name(c), start, extent(serial[i]),
-                            axis_name(serial[i])));
+      const char* fold = is_fixed(c, d) ? (within == 0 ? "nb_fold_fixed" : "nb_fold_once")
+                         : within < 2   ? "nb_fold"
+                                        : "nb_fold_once";
+      out_.open(fmt::format("{}{}<{}>({}, {}, {}, [&](long {}) NB_INLINE {{", fold_prefix_, fold, type, op_name(c), start,
+                            extent(serial[i]), axis_name(serial[i])));
       close += "})";
       fold_prefix_ = "return ";
     }
     if (lane >= 0) {
       out_.open(fmt::format("{}nb_reduce{}<{}>({}, {}, {}, [&](long {}, auto n) NB_INLINE {{", fold_prefix_,
-                            d == DType::kBool ? "_mask" : "", vector_type(d), op_name(c), identity(c, d), extent(lane),
+                            d == DType::kBool ? "_mask" : is_fixed(c, d) ? "_fixed" : "", vector_type(d), op_name(c), identity(c, d), extent(lane),
                             axis_name(lane)));
       close += "})";
     }
@@ -290,7 +302,7 @@ class KernelPrinter {
     if (s.combiner == Combiner::kNone) {
       out_.line(fmt::format("const {} {} = {};", type, name, p.print(s.expr)));
     } else {
-      int lane = outer_lane_ >= 0 || place.vector ? -1 : choose_lane(s.reduce, s.expr, nullptr);
+      int lane = outer_lane_ >= 0 || place.vector ? -1 : choose_lane(lane_candidates(s.combiner, v.dtype, s.reduce), s.expr, nullptr);
       fold_prefix_ = fmt::format("const {} {} = ", type, name);
       reduction(s.combiner, v.dtype, s.reduce, lane, s.expr, p);
     }
@@ -321,8 +333,8 @@ class KernelPrinter {
       return;
     }
     out_.line(fmt::format("alignas(64) {} {}[{}];", compute_type(v.dtype), name, count));
-    std::vector<int> candidates = v.axes;
-    candidates.insert(candidates.end(), s.reduce.begin(), s.reduce.end());
+    std::vector<int> candidates = v.axes, reduced = lane_candidates(s.combiner, v.dtype, s.reduce);
+    candidates.insert(candidates.end(), reduced.begin(), reduced.end());
     int lane = choose_lane(candidates, s.expr, nullptr);
     bool own = std::find(v.axes.begin(), v.axes.end(), lane) != v.axes.end();
     if (own && v.axes.back() != lane && !row_stride(v, lane).is(1)) lane = v.axes.back();

@@ -555,6 +555,40 @@ template <class V, class Op, class F> NB_FN V nb_fold_once(Op op, V identity, lo
   for (long k = 0; k < end; ++k) identity = op(identity, f(k));
   return identity;
 }
+// Deterministic sums: whoever computes them, element k comes to sum k % 16, and a tree adds the sixteen. Along lanes:
+template <class Op, class T> NB_FN T nb_sixteen(Op op, T* t) {
+  for (int s = 8; s; s /= 2)
+    for (int l = 0; l < s; ++l) t[l] = op(t[l], t[l + s]);
+  return t[0];
+}
+template <class V, class Op, class F> NB_FN auto nb_reduce_fixed(Op op, nb_scalar<V> identity, long end, F f) {
+  constexpr int parts = 16 / NB_L;
+  static_assert(parts * NB_L == 16);
+  V a[parts];
+  for (V& v : a) v = nb_splat<V>(identity);
+  long j = 0;
+  for (; j + 16 <= end; j += 16)
+    for (int p = 0; p < parts; ++p) a[p] = op(a[p], f(j + p * NB_L, nb_full{}));
+  for (int p = 0; j < end; ++p, j += NB_L) {
+    V v = f(j, end - j < NB_L ? end - j : NB_L);
+    __asm__("" : "+m"(v));  // as in nb_reduce
+    for (long l = end - j; l < NB_L; ++l) v[l] = identity;
+    a[p] = op(a[p], v);
+  }
+  nb_scalar<V> t[16];
+  __builtin_memcpy(t, a, sizeof t);
+  return nb_sixteen(op, t);
+}
+// And along a serial axis:
+template <class V, class Op, class F> NB_FN V nb_fold_fixed(Op op, V identity, long end, F f) {
+  V a[16];
+  for (V& v : a) v = identity;
+  long k = 0;
+  for (; k + 16 <= end; k += 16)
+    for (int l = 0; l < 16; ++l) a[l] = op(a[l], f(k + l));
+  for (int l = 0; k < end; ++k, ++l) a[l] = op(a[l], f(k));
+  return nb_sixteen(op, a);
+}
 #define NB_OP(name) struct name##_op { template <class V> NB_INLINE V operator()(V a, V b) const { return name(a, b); } };
 NB_OP(nb_add) NB_OP(nb_mul) NB_OP(nb_maximum) NB_OP(nb_minimum) NB_OP(nb_and) NB_OP(nb_or)
 #undef NB_OP

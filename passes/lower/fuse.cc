@@ -27,6 +27,19 @@ bool is_plain_product(const Tensor& t, bool deterministic) {
   return most(f.extents[f.rank - 2]) >= 4 && most(f.extents[f.rank - 1]) >= 4 && t.size() > 0;
 }
 
+// Every read of a 16- or 8-bit float rounds: a value that stays in a kernel is what memory would have made of it, so that
+// bits do not depend on what is fused. Matrix products read memory anyway.
+void round_reads(TensorGraph& graph) {
+  auto rounded = [](const kernel_ir::Expr& e) {
+    return kernel_ir::rewrite(e, [](const kernel_ir::Expr& x) {
+      bool narrow = x->kind == ExprKind::kLoad && is_float(x->dtype) && bytes_of(x->dtype) < 4;
+      return narrow ? kernel_ir::convert(x->dtype, kernel_ir::convert(DType::kF32, x)) : kernel_ir::Expr();
+    });
+  };
+  for (Tensor& t : graph.tensors)
+    if (t.kind == TensorKind::kDefinition && !t.contraction) t.formula = map_expressions(t.formula, rounded);
+}
+
 bool one_per_op(const PassContext& context) {
   auto kernels = context.options.find("kernels");
   return kernels != context.options.end() && kernels->second == "op";
@@ -54,6 +67,7 @@ class FunctionLowering {
     for (Tensor& t : graph.tensors)
       if (t.kind == TensorKind::kDefinition && t.node >= 0 && f_.nodes[t.node].op->lower == ir::Lowering::kContraction)
         t.contraction = is_plain_product(t, context_.target.deterministic);
+    if (context_.target.deterministic) round_reads(graph);
     std::vector<ir::ValueId> needed = f_.results;
     for (int n : graph.opaque_nodes)
       needed.insert(needed.end(), f_.nodes[n].operands.begin(), f_.nodes[n].operands.end());

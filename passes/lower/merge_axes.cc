@@ -136,19 +136,19 @@ void drop_unused_axes(Kernel& k) {
 }
 
 // Axes that a `for` or a reduction walks one inside the other.
-void add_neighbours(const Body& body, std::set<std::pair<int, int>>& out) {
+void add_neighbours(const Body& body, bool reduced, std::set<std::pair<int, int>>& out) {
   auto add = [&](const std::vector<int>& axes) {
     for (size_t i = 0; i + 1 < axes.size(); ++i) out.emplace(axes[i], axes[i + 1]);
   };
   for (const Stmt& s : body) {
-    if (const Let* let = std::get_if<Let>(&s.node)) add(let->reduce);
-    if (const For* loop = std::get_if<For>(&s.node)) add(loop->axes), add_neighbours(loop->body, out);
+    if (const Let* let = std::get_if<Let>(&s.node); let && reduced) add(let->reduce);
+    if (const For* loop = std::get_if<For>(&s.node)) add(loop->axes), add_neighbours(loop->body, reduced, out);
   }
 }
 
-bool merge_two(Kernel& k) {
+bool merge_two(Kernel& k, bool reduced) {
   std::set<std::pair<int, int>> neighbours;
-  add_neighbours(k.body, neighbours);
+  add_neighbours(k.body, reduced, neighbours);
   for (auto [a, b] : neighbours)
     if (std::optional<Kernel> merged = AxisMerger(k, a, b).run()) {
       k = std::move(*merged);
@@ -159,8 +159,9 @@ bool merge_two(Kernel& k) {
 
 }  // namespace
 
-void merge_axes(Kernel& k) {
-  while (merge_two(k)) {
+void merge_axes(Kernel& k, const ir::Target& target) {
+  // Whether a sum walks its axes as one depends on what else the kernel computes, and its order on that.
+  while (merge_two(k, !target.deterministic)) {
   }
   drop_unused_axes(k);
 }

@@ -14,8 +14,9 @@ Result<ir::Module> schedule_kernels(const ir::Module& module, PassContext& conte
 
 // Its parts, in the order in which they run on a kernel.
 
-/// Merges axes that always run through memory together, so that elementwise kernels become one flat loop.
-void merge_axes(kernel_ir::Kernel& kernel);
+/// Merges axes that always run through memory together, so that elementwise kernels become one flat loop. Reduced axes of
+/// deterministic programs stay as they are.
+void merge_axes(kernel_ir::Kernel& kernel, const ir::Target& target);
 
 /// On a GPU: reductions that would leave most of it idle are cut into slices, whose results stand in workspaces after
 /// the kernel's other buffers, and combined in order by a second statement: the numbers depend on the target alone.

@@ -155,6 +155,9 @@ Val tree(Val v) {
   return ir::reshape(v, one);
 }
 
+// Sums of narrower floats are added up in f32, and rounded once, after the tree.
+DType summed_as(DType dtype) { return is_float(dtype) && bytes_of(dtype) < 4 ? DType::kF32 : dtype; }
+
 // The node with one of its sums in granules.
 Result<std::vector<Val>> in_granules(FunctionCopy& copy, const Function& f, const Node& n, const Sum& sum) {
   ir::TypedOp whole = typed(f, n);
@@ -164,20 +167,25 @@ Result<std::vector<Val>> in_granules(FunctionCopy& copy, const Function& f, cons
   ir::BatchContext context{copy.builder(), granule, {}, {}, kGranules};
   for (size_t i = 0; i < n.operands.size(); ++i) {
     granule.operands.push_back(shard.operand(static_cast<int>(i)));
-    Val v = copy.at(n.operands[i]);
+    DType dtype = granule.operands.back().dtype = summed_as(granule.operands.back().dtype);
+    Val v = ir::convert(copy.at(n.operands[i]), dtype);
     const Factors::Tensor& dims = sum.factors.operands[i];
     auto at = std::find_if(dims.begin(), dims.end(), [&](const auto& d) { return d == std::vector<int>{sum.factor}; });
     context.batched.push_back(at != dims.end());
     context.operands.push_back(at == dims.end() ? v : parts_first(v, at - dims.begin(), kGranules));
   }
-  for (size_t r = 0; r < n.results.size(); ++r) granule.results.push_back(shard.result(static_cast<int>(r)));
+  for (size_t r = 0; r < n.results.size(); ++r) {
+    granule.results.push_back(shard.result(static_cast<int>(r)));
+    granule.results.back().dtype = summed_as(granule.results.back().dtype);
+  }
   std::vector<Val> made = n.op->batch(context), out;
   for (size_t r = 0; r < made.size(); ++r) {
     const Factors::Tensor& dims = sum.factors.results[r];
     auto at = std::find_if(dims.begin(), dims.end(), [&](const auto& d) { return d == std::vector<int>{sum.factor}; });
     if (at == dims.end() && has_factor(dims, sum.factor))
       return refuse(n, "its results have what it combines beside other things");
-    out.push_back(at == dims.end() ? tree(made[r]) : parts_joined(made[r], at - dims.begin()));
+    Val joined = at == dims.end() ? tree(made[r]) : parts_joined(made[r], at - dims.begin());
+    out.push_back(ir::convert(joined, f.type(n.results[r]).dtype));
   }
   return out;
 }
@@ -187,14 +195,18 @@ Val in_granules(FunctionCopy& copy, const Function& f, const Node& n, const Upda
   ir::TypedOp whole = typed(f, n), granule{*n.op, whole.operands, n.attrs, whole.results};
   Dim& ids = granule.operands[1].shape[shared.of_indices];
   ids = granule.operands[2].shape[shared.dim] = Dim::floordiv(ids, kGranules);
+  for (size_t i : {size_t{0}, size_t{2}}) granule.operands[i].dtype = summed_as(granule.operands[i].dtype);
+  granule.results[0].dtype = summed_as(granule.results[0].dtype);
   ir::FunctionBuilder& b = copy.builder();
   Shape zeros = whole.operands[0].shape;
   zeros.insert(zeros.begin(), kGranules);
-  std::vector<Val> operands = {b.fill(whole.operands[0].dtype, zeros, 0),
+  std::vector<Val> operands = {b.fill(granule.operands[0].dtype, zeros, 0),
                                parts_first(copy.at(n.operands[1]), static_cast<int64_t>(shared.of_indices), kGranules),
-                               parts_first(copy.at(n.operands[2]), static_cast<int64_t>(shared.dim), kGranules)};
+                               parts_first(ir::convert(copy.at(n.operands[2]), granule.operands[2].dtype),
+                                           static_cast<int64_t>(shared.dim), kGranules)};
   ir::BatchContext context{b, granule, operands, {true, true, true}, kGranules};
-  return copy.at(n.operands[0]) + tree(n.op->batch(context)[0]);
+  Val operand = ir::convert(copy.at(n.operands[0]), granule.operands[0].dtype);
+  return ir::convert(operand + tree(n.op->batch(context)[0]), whole.operands[0].dtype);
 }
 
 // Every node that shares a sum, once; nothing where there is none.

@@ -284,6 +284,63 @@ TEST(Deterministic, SoIsZero) {
     for (const char* zero : {"0", "1", "3"}) EXPECT_EQ(run(mesh, zero), one) << mesh << " zero=" << zero;
 }
 
+// Two layers whose squares are added up over rows and columns at once, in the given type beside f32 masters.
+std::string squares(const std::string& dtype) {
+  std::string text = R"(nabla 1 traced
+mesh pod = {dp=1, mb=1 temporal}
+state w: f32[32,32]
+state v: f32[32,32]
+entry step calls @step {
+  reads w, v
+  writes w, v
+  inputs x
+  outputs loss
+}
+
+func @loss(%w: f32[32,32], %v: f32[32,32], %x: f32[64,32]) {
+  %wb = convert(%w) {dtype=T}
+  %vb = convert(%v) {dtype=T}
+  %xb = convert(%x) {dtype=T}
+  %p = dot_general(%xb, %wb) {lhs_contract=[1], rhs_contract=[0]}
+  %h = tanh(%p)
+  %q = dot_general(%h, %vb) {lhs_contract=[1], rhs_contract=[0]}
+  %y = tanh(%q)
+  %e = mul(%y, %y)
+  %all = reduce_sum(%e) {axes=[0, 1]}
+  %l = convert(%all) {dtype=f32}
+  return %l
+}
+func @step(%w: f32[32,32], %v: f32[32,32], %x: f32[64@{dp, mb},32]) {
+  %l, %g1, %g2 = value_and_grad(%w, %v, %x) {callee=@loss, wrt=[0, 1]}
+  %r = constant() {value=f32[32,32] {splat 0.001}}
+  %s1 = mul(%g1, %r)
+  %s2 = mul(%g2, %r)
+  %n1 = sub(%w, %s1)
+  %n2 = sub(%v, %s2)
+  return %n1, %n2, %l
+}
+)";
+  for (size_t at; (at = text.find("=T}")) != std::string::npos;) text.replace(at + 1, 1, dtype);
+  return text;
+}
+
+// A rank with one granule has kernels with fewer axes; values of 16 bits are rounded wherever kernels begin and end.
+TEST(Deterministic, SoAreSumsAlongSeveralAxesAndValuesOf16Bits) {
+  for (const char* dtype : {"f32", "bf16", "f16"}) {
+    std::string program = squares(dtype);
+    auto run = [&](const std::string& mesh, bool deterministic) {
+      return trained(program.c_str(), {{DType::kF32, {32, 32}}, {DType::kF32, {32, 32}}},
+                     {transforms::random_literal({DType::kF32, {64, 32}}, 9)}, mesh, 1, deterministic);
+    };
+    std::vector<Literal> one = run("dp=1,mb=1", true);
+    ASSERT_EQ(one.size(), 5u);
+    for (const char* mesh : {"dp=2,mb=1", "dp=4,mb=1", "dp=8,mb=1", "dp=1,mb=8", "dp=2,mb=2"})
+      EXPECT_EQ(run(mesh, true), one) << dtype << " on " << mesh;
+    auto text = property::difference(run("dp=1,mb=1", false), one, property::Tolerance{std::string(dtype) == "f32" ? 1e-4 : 0.03});
+    EXPECT_FALSE(text) << dtype << *text;
+  }
+}
+
 std::string refusal(std::string text, const std::string& mesh) {
   auto bundle =
       driver::compile(parsed(text), {.target = "cpu", .library = false, .deterministic = true, .mesh = {mesh}});
