@@ -7,7 +7,8 @@
 namespace nabla::passes {
 
 /// local -> local. An all_reduce of which every rank reads the part at its own place alone becomes a reduce_scatter,
-/// which sends half as much. The order of a sum follows the axes along which the part is cut.
+/// which sends half as much; the part may be cut by partition or by the program (a slice at `axis_index`, the derivative
+/// of all_gather). The order of a sum follows the axes along which the part is cut.
 Result<ir::Module> create_reduce_scatters(const ir::Module& module, PassContext& context);
 
 /// local -> local, before equal nodes are merged for the last time. An all_gather of a parameter whose result is read

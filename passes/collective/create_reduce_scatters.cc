@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "passes/collective/collectives.h"
+#include "passes/collective/rank_sections.h"
 #include "passes/rewrite.h"
 #include "passes/shard/reshard.h"
 
@@ -76,14 +77,15 @@ Result<ir::Module> create_reduce_scatters(const ir::Module& module, PassContext&
   RankSymbols rank(*module.mesh());
   for (ir::FunctionPtr& f : out.functions) {
     if (std::none_of(f->nodes.begin(), f->nodes.end(), is_sum)) continue;
-    Creation creation(*f, *module.mesh(), rank);
+    ir::FunctionPtr cut = with_rank_sections(f, rank, module, context.ops);
+    Creation creation(*cut, *module.mesh(), rank);
     std::map<ValueId, OwnPart> parts;  // by sum
-    for (const Node& n : f->nodes)
+    for (const Node& n : cut->nodes)
       if (is_sum(n))
         if (std::optional<OwnPart> part = creation.part_of_users(n)) parts.emplace(n.results[0], std::move(*part));
     if (parts.empty()) continue;
-    FunctionCopy copy(*f, context.ops, &module);
-    for (const Node& n : f->nodes) {
+    FunctionCopy copy(*cut, context.ops, &module);
+    for (const Node& n : cut->nodes) {
       copy.builder().set_location(n.location);
       auto sum = n.results.size() == 1 ? parts.find(n.results[0]) : parts.end();
       auto section = n.operands.size() == 1 ? parts.find(n.operands[0]) : parts.end();

@@ -580,8 +580,15 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
   (void)NABLA_TRY(make_local(sharded, rank, out, context));
   if (is_deterministic(context)) (void)NABLA_TRY(check_deterministic(out, context));
-  if (mesh.temporal()) (void)NABLA_TRY(add_microbatch_loops(sharded, NABLA_TRY(exchange_option(context)), out, context.ops));
-  return out;
+  if (!mesh.temporal()) return out;
+  Status looped = add_microbatch_loops(sharded, NABLA_TRY(exchange_option(context)), out, context.ops);
+  if (looped.ok()) return out;
+  if (is_deterministic(context))
+    for (Diagnostic& d : looped.errors())
+      d.notes.push_back(
+          fmt::format("deterministic: microbatches exchange parts of sums along {}, where they would add up sums of their own; "
+                      "without that option the program may be separable", mesh.temporal()->name));
+  return looped.errors();
 }
 
 }  // namespace nabla::passes

@@ -140,17 +140,21 @@ class StrategyPass {
   Sharding zeroed(const ir::StateLeaf& leaf, const ir::ShardingRef& own, bool stacked) {
     Sharding plain = open_like(leaf.type, own);
     if (uses(plain, s_.zero)) return plain;  // the program says how
-    if (shards(mesh_, s_.zero) == 1) return apart(leaf, own);
+    // One rank cuts what eight could, so that deterministic sums are the same.
+    bool alone = shards(mesh_, s_.zero) == 1;
     auto along = [&](size_t d) {
       Sharding out = plain;
       out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
       return out;
     };
+    auto can_be_cut = [&](size_t d) {
+      return fits(along(d), leaf.type) && (!alone || ir::Dim::mod(leaf.type.shape[d], 8).is(0));
+    };
     for (bool taken : {false, true})
       for (size_t d = stacked; d < plain.dims.size(); ++d)
-        if (plain.dims[d].axes.empty() != taken && fits(along(d), leaf.type)) return along(d);
-    if (stacked && fits(along(0), leaf.type)) return layers_.push_back(leaf.name), along(0);
-    if (leaf.type.rank() > 0) whole_.push_back(fmt::format("{}: {}", leaf.name, leaf.type.str()));
+        if (plain.dims[d].axes.empty() != taken && can_be_cut(d)) return along(d);
+    if (stacked && can_be_cut(0) && !alone) return layers_.push_back(leaf.name), along(0);
+    if (leaf.type.rank() > 0 && !alone) whole_.push_back(fmt::format("{}: {}", leaf.name, leaf.type.str()));
     return apart(leaf, own);
   }
   void say_what_is_shared() {

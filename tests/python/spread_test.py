@@ -303,3 +303,17 @@ def test_wrong_use_is_named(tmp_path):
         nb.plan(program(), 2, entry="stop")
     with pytest.raises(nb.Error, match="cannot open the tuning file nowhere.tuning"):
         nb.plan(program(), 2, tuning="nowhere.tuning")
+
+
+def test_what_deterministic_asks_of_microbatches_is_said(tmp_path):
+    def loss(w, x):
+        last, _ = nb.scan(lambda h, z: (nb.tanh(z + h @ w), None), nb.zeros((16, 4)), x)
+        return nb.mean(last ** 2)
+
+    def step(state, x):
+        return {"w": state["w"] - nb.grad(loss)(state["w"], nb.transpose(x, (1, 0, 2)))}, {}
+
+    scanned = nb.export({"step": step}, state={"w": nb.spec((4, 4))}, args={"step": {"x": nb.spec((16, 3, 4))}})
+    nb.compile_bundle(scanned, tmp_path / "s.nbundle", microbatches=2, load=False)
+    with pytest.raises(nb.Error, match="not separable along the temporal axis(.|\n)*without that option the program may"):
+        nb.compile_bundle(scanned, tmp_path / "s.nbundle", microbatches=2, deterministic=True, load=False)
