@@ -69,7 +69,7 @@ namespace nabla {
     "see what is wrong with each; resume from a copy, or begin anew with another --checkpoint-dir")                   \
   X(kUnknownInput, 701, "no such input or output", "use one of the names that the message lists")                     \
   X(kInputMissing, 702, "an input has no value", "pass --input NAME=FILE")                                            \
-  X(kInputShape, 703, "an input has another shape", "make it of the shape that the message names")                    \
+  X(kInputShape, 703, "an input has another shape", "give it the shape that the entry declares: nablac inspect shows it") \
   X(kInputDType, 704, "an input has another dtype", "convert it to the dtype that the message names")                 \
   X(kStateMissing, 705, "state has no value yet", "run `init` first, or pass --state")                                \
   X(kStateMismatch, 706, "a file of state or weights does not fit", "`nablac inspect` lists the program's state")     \
