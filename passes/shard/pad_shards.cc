@@ -114,7 +114,25 @@ class PaddedFunction {
     if (touched && n.op->lower == ir::Lowering::kControl) return control(n);
     if (touched && n.op->lower == ir::Lowering::kConstant && uniform_constant(n)) return Ok{};
     if (touched && n.op->factors.exists() && lengthened(n)) return Ok{};
+    if (touched && from_elements(n)) return Ok{};
     return as_it_is(n);
+  }
+  // A slice reads the same elements where padding follows them; false for other ops, and where its end is not known.
+  bool from_elements(const Node& n) {
+    if (n.op->name != "slice" && n.op->name != "section") return false;
+    ir::Attrs attrs = n.attrs;
+    const Shape &own = f_.type(n.operands[0]).shape, padded = dims_.shape(index_, n.operands[0]);
+    if (n.op->name == "slice") {
+      ir::Ints limits = attrs.get_ints("limits");
+      for (size_t d = 0; d < limits.size(); ++d) {
+        if (limits[d] != -1 || own[d] == padded[d]) continue;
+        if (!own[d].is_static()) return false;
+        limits[d] = own[d].value();
+      }
+      attrs.set("limits", limits);
+    }
+    finish(n, b_.add(n.op->name, {values_[n.operands[0]]}, attrs));
+    return true;
   }
 
   // The node takes the elements alone.

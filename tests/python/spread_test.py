@@ -317,3 +317,37 @@ def test_what_deterministic_asks_of_microbatches_is_said(tmp_path):
     nb.compile_bundle(scanned, tmp_path / "s.nbundle", microbatches=2, load=False)
     with pytest.raises(nb.Error, match="not separable along the temporal axis(.|\n)*without that option the program may"):
         nb.compile_bundle(scanned, tmp_path / "s.nbundle", microbatches=2, deterministic=True, load=False)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_texts_are_cut_along_their_positions(tmp_path, ranks):
+    """Context parallelism by an option: 17 characters, of which the model reads 16 and predicts those one further on."""
+    def loss(w, tokens):
+        read, next_ones = tokens[:, :-1], tokens[:, 1:]
+        h = w["rows"][read]
+        q, k, v = ((h @ w[n])[:, None] for n in "qkv")
+        h = h + nb.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)[:, 0]
+        logits = h @ nb.transpose(w["rows"])
+        return nb.mean(nb.logsumexp(logits, axis=-1) - nb.sum(logits * nb.one_hot(next_ones, 12), axis=-1))
+
+    start = {n: nb.random.normal(nb.random.key(i), (12 if n == "rows" else 8, 8)) * 0.5
+             for i, n in enumerate(["rows", "q", "k", "v"])}
+
+    def step(state, tokens):
+        value, g = nb.value_and_grad(loss)(state, tokens)
+        return {k: w - 0.1 * g[k] for k, w in state.items()}, {"loss": value}
+
+    model = nb.export({"init": lambda: start, "step": step}, state=start,
+                      args={"step": {"tokens": nb.spec((4, 17), "int32")}})
+    tokens = nb.random.randint(nb.random.key(9), (4, 17), 0, 12)
+
+    def trained(**options):
+        b = nb.compile_bundle(model, tmp_path / "t.nbundle", **options)
+        b.run("init")
+        return [b.run("step", tokens=tokens)["loss"].item() for _ in range(3)]
+
+    along = dict(mesh={"sp": ranks}, layouts={"input step.tokens": (None, "sp allow_padding")})
+    assert trained(**along) == pytest.approx(trained(), rel=1e-5)
+    bill = [json.loads(nb.compile_bundle(model, tmp_path / "t.nbundle", load=False, **o))["entries"][1]
+            for o in (along, {})]
+    assert 0.8 / ranks < bill[0]["flops"] / bill[1]["flops"] < 1.3 / ranks
