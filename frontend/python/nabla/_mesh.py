@@ -278,11 +278,36 @@ def _listed(dim_specs):
 
 def spec_of(x):
     """The ShardingSpec of a tensor; None: it is whole, on one device."""
-    placement = _nabla.placement(x)
+    return _spec_from(_nabla.placement(x))
+
+
+def _spec_from(placement):
     if placement is None:
         return None
     mesh, layout = placement
     return ShardingSpec(_mesh_of(mesh.name, tuple(mesh.axes)), [DimSpec(*d) for d in layout.dims], layout.replicated)
+
+
+def laid_out(x, spec, pads=False):
+    """A tensor laid out as a ShardingSpec says: see nabla.shard. pads: parts may be padded where they fit now, too."""
+    # To ask a traced value for its layout would settle it.
+    now = None if x.is_traced else spec_of(x)
+    if now is not None and now.mesh != spec.mesh:
+        x = _nabla.unplaced(x)
+    _nabla.enter_mesh(spec.mesh._native)
+    with wanting_multiples([x], [spec]):
+        return _nabla.shard(x, spec.mesh._native, spec._layout(x.shape, pads), f"shard: {x.type_str()}")
+
+
+def laid_out_like(x, like, without=()):
+    """x with the layout of `like`, or with that of its other dimensions than those of `without`; as it is where `like`
+    has none."""
+    placement = _nabla.placement_like(like)
+    if placement is None:
+        return x
+    spec = _spec_from(placement)
+    dims = [d for i, d in enumerate(spec.dim_specs) if i not in without]
+    return laid_out(x, ShardingSpec(spec.mesh, dims, spec.replicated_axes), placement[1].allow_padding)
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,0 +1,126 @@
+"""Tensors that get the layout of others: `zeros_like` and the like, states of optimizers, what jit pins."""
+
+import nabla as nb
+import numpy as np
+import pytest
+from nabla import P, ops
+from nabla.core.sharding import DimSpec, ShardingSpec
+
+MESH = nb.DeviceMesh("pod", (2, 4), ("dp", "tp"))
+X = np.arange(64, dtype=np.float32).reshape(8, 8)
+
+
+def axes_of(x):
+    return x.sharding and [d.axes for d in x.sharding.dim_specs]
+
+
+def cut(*dims):
+    return ops.shard(nb.asarray(X), MESH, P(*dims))
+
+
+# ---- Tensors like others
+
+
+LIKES = [nb.zeros_like, nb.ones_like, nb.empty_like, lambda x: nb.full_like(x, 7), lambda x: nb.full_like(x, nb.sum(x))]
+
+
+@pytest.mark.parametrize("like", LIKES)
+@pytest.mark.parametrize("way", [lambda f: f, nb.jit, lambda f: nb.jit(nb.jit(f))])
+def test_tensors_like_others_lie_as_they(like, way):
+    for dims in [("dp", "tp"), (None, ("tp", "dp")), ()]:
+        assert way(like)(cut(*dims)).sharding == ShardingSpec(MESH, [*dims, *[None] * (2 - len(dims))])
+    kept = ops.shard(nb.asarray(X), MESH, P("tp"), replicated_axes={"dp"})
+    assert axes_of(way(like)(kept)) == [["tp"], []]
+    uneven = ops.shard(nb.asarray(X[:7]), MESH, P("tp"))
+    assert like(uneven).sharding == uneven.sharding
+    assert like(nb.asarray(X)).sharding is None and way(like)(X).sharding is None
+    assert np.array_equal(way(like)(cut("dp")).numpy(), like(nb.asarray(X)).numpy())
+
+
+def test_results_of_ops_give_their_layout_too():
+    def f(x, w):
+        return nb.zeros_like(x @ w), nb.zeros_like(nb.sum(x, axis=0), dtype="int32")
+
+    for way in (f, nb.jit(f)):
+        product, total = way(cut("dp"), cut(None, "tp"))
+        assert axes_of(product) == [["dp"], ["tp"]] and axes_of(total) == [[]] and total.dtype == nb.int32
+    pending = nb.sum(cut("dp", "tp"), axis=0)  # whose ranks have shares of it: the layout alone is taken over
+    assert axes_of(nb.ones_like(pending)) == [["tp"]] and nb.ones_like(pending).numpy().tolist() == [1] * 8
+
+
+def test_a_value_that_others_are_like_may_still_be_laid_out():
+    def step(x):
+        y = nb.sin(x)
+        return ops.shard(y + nb.zeros_like(y), MESH, P("dp", "tp"))
+
+    plain = str(nb.trace(lambda x: ops.shard(nb.sin(x), MESH, P("dp", "tp")), cut("dp")))
+    assert "sin(%0) : f32[8@dp,8@tp]" in plain and "sin(%0) : f32[8@dp,8@tp]" in str(nb.trace(step, cut("dp")))
+    assert np.allclose(nb.jit(step)(cut("dp")).numpy(), np.sin(X))
+
+
+def test_exported_functions_take_layouts_over(tmp_path):
+    spec = nb.spec((8, 8), sharding=ShardingSpec(MESH, ["dp", None]))
+    program = nb.export({"step": lambda state, x: (state, (nb.zeros_like(state["w"]), nb.ones_like(x * 2)))},
+                        state={"w": spec}, args={"step": {"x": spec}})
+    assert program.text.count("shard(") == 2 and "{sharding=<dp, {}> allow_padding}" in program.text
+    bundle = nb.compile_bundle(program, tmp_path / "b.nbundle", mesh={"dp": 3, "tp": 1})  # which do not divide 8 rows
+    bundle.set_state("w", X)
+    assert not bundle.run("step", x=X)["out0"].numpy().any() and bundle.run("step", x=X)["out1"].numpy().all()
+
+
+def test_parts_and_examples_have_no_more_than_their_own():
+    f = nb.shard_map(lambda a: a + nb.ones_like(a), mesh=MESH, in_specs=P("dp"), out_specs=P("dp"))
+    assert np.array_equal(f(X).numpy(), X + 1) and np.array_equal(nb.jit(f)(cut("dp")).numpy(), X + 1)
+    rows = nb.vmap(lambda a: a + nb.ones_like(a))
+    assert np.array_equal(nb.jit(rows)(cut("dp", "tp")).numpy(), X + 1)
+    slope = nb.grad(lambda x: nb.sum(nb.full_like(x, nb.sum(x)) * x))
+    assert np.allclose(nb.jit(slope)(cut("dp", "tp")).numpy(), 2 * X.sum())
+
+
+# ---- States of optimizers
+
+
+@pytest.mark.parametrize("transform", [
+    nb.nn.optim.sgd(0.1, momentum=0.9), nb.nn.optim.adamw(0.1), nb.nn.optim.adam(0.1), nb.nn.optim.rmsprop(0.1),
+    nb.nn.optim.adagrad(0.1), nb.nn.optim.lion(0.1)])
+@pytest.mark.parametrize("way", [lambda f: f, nb.jit])
+def test_states_of_optimizers_are_cut_as_the_parameters(transform, way):
+    params = {"w": cut(None, "tp"), "b": ops.shard(nb.ones(8), MESH, P("tp")), "free": nb.ones(3)}
+    state = way(transform.init)(params)
+    for name in transform.rule.slot_names:
+        assert axes_of(state[name]["w"]) == [[], ["tp"]] and axes_of(state[name]["b"]) == [["tp"]]
+        assert state[name]["free"].sharding is None and not state[name]["w"].numpy().any()
+
+
+def test_rows_and_columns_of_adafactor_are_cut_as_those_of_the_parameter():
+    deep = ops.shard(nb.ones((4, 8, 8)), MESH, P(None, "dp", "tp"))
+    params = {"w": cut("dp", "tp"), "deep": deep, "b": ops.shard(nb.ones(8), MESH, P("tp"))}
+    state = nb.nn.optim.adafactor(0.1).init(params)
+    assert axes_of(state["row"]["w"]) == [["dp"]] and axes_of(state["column"]["w"]) == [["tp"]]
+    assert axes_of(state["row"]["deep"]) == [[], ["dp"]] and axes_of(state["column"]["deep"]) == [[], ["tp"]]
+    assert axes_of(state["row"]["b"]) == [["tp"]] and state["column"]["b"].shape == ()
+
+
+def test_optimizers_with_a_state_keep_its_layout_where_they_load_one():
+    model = nb.nn.Linear(8, 8)
+    model.weight = nb.nn.Parameter(cut("dp", "tp"))
+    optimizer = nb.nn.optim.AdamW(model, 0.1)
+    assert axes_of(optimizer.state_dict()["m.weight"]) == [["dp"], ["tp"]]
+    optimizer.load_state_dict({k: nb.ones(v.shape, dtype=v.dtype) for k, v in optimizer.state_dict().items()})
+    assert axes_of(optimizer.state_dict()["m.weight"]) == [["dp"], ["tp"]]
+    assert optimizer.state_dict()["m.weight"].numpy().all() and optimizer.state_dict()["m.bias"].sharding is None
+
+
+def test_a_step_of_sharded_parameters_compiles_once():
+    transform = nb.nn.optim.adamw(0.1)
+
+    @nb.jit
+    def step(params, state, x):
+        loss, gradients = nb.value_and_grad(lambda p: nb.mean(nb.tanh(x @ p["w"]) ** 2))(params)
+        return *transform.update(params, gradients, state), loss
+
+    params = {"w": ops.shard(nb.asarray(X / 64), MESH, P("dp", "tp"))}
+    state = transform.init(params)
+    for _ in range(3):
+        params, state, loss = step(params, state, X)
+    assert axes_of(params["w"]) == axes_of(state["m"]["w"]) == [["dp"], ["tp"]] and step.stats.misses == 1
