@@ -124,3 +124,106 @@ def test_a_step_of_sharded_parameters_compiles_once():
     for _ in range(3):
         params, state, loss = step(params, state, X)
     assert axes_of(params["w"]) == axes_of(state["m"]["w"]) == [["dp"], ["tp"]] and step.stats.misses == 1
+
+
+# ---- Layouts that jit pins
+
+ROWS, COLUMNS = ShardingSpec(MESH, ["dp", None]), (MESH, P(None, "tp"))
+
+
+def test_arguments_and_results_lie_as_jit_is_told():
+    seen = []
+
+    def f(x, w):
+        seen.append((axes_of(x), axes_of(w)))
+        return {"y": x @ w, "parts": [x, nb.sum(w)]}, 3
+
+    told = nb.jit(f, in_shardings=(ROWS, COLUMNS), out_shardings=({"y": (MESH, P(("dp", "tp"))), "parts": None}, None))
+    for x in (X, nb.asarray(X), cut("tp"), cut("dp"), nb.asarray(X) * 1):
+        out, three = told(x, cut("dp"))
+        assert axes_of(out["y"]) == [["dp", "tp"], []] and axes_of(out["parts"][0]) == [["dp"], []]
+        assert np.array_equal(out["y"].numpy(), X @ X) and three.item() == 3
+    assert seen == [([["dp"], []], [[], ["tp"]])] and told.stats.misses == 1
+    with nb.disable_jit():
+        out, _ = told(X, X)
+        assert axes_of(out["y"]) == [["dp", "tp"], []] and seen[1] == seen[0]
+    assert "8 ranks" in told.inspect(X, X) and told.stats.misses == 1
+
+
+def test_one_layout_stands_for_all_below_its_place():
+    f = nb.jit(lambda p, x: nb.tree.map(lambda w: w * 2, p), in_shardings=(ROWS, None), out_shardings=(MESH, P("tp")))
+    out = f({"a": X, "b": [X, "name"][:1]}, X)
+    assert axes_of(out["a"]) == axes_of(out["b"][0]) == [["tp"], []]
+    every = nb.jit(lambda x, y: (x, y), in_shardings=ROWS)
+    assert all(axes_of(x) == [["dp"], []] for x in every(X, cut("tp")))
+    assert axes_of(nb.jit(lambda x, y: y, in_shardings=[None, ROWS])(X, X)) == [["dp"], []]
+
+
+def test_layouts_of_arguments_beside_others_that_are_static_and_donated():
+    f = nb.jit(lambda n, x, kind: x * n, static_argnums=(0,), static_argnames="kind", donate_argnums=(1,),
+               in_shardings=(ROWS,))
+    x = nb.asarray(X)
+    assert axes_of(y := f(2, x, kind="a")) == [["dp"], []] and np.array_equal(y.numpy(), 2 * X)
+    with pytest.raises(nb.Error, match="donated to"):
+        x.numpy()
+    dynamic = nb.jit(lambda x: nb.sum(x, axis=1), dynamic_dims={0: {0: "batch"}}, in_shardings=ROWS)
+    assert [dynamic(X[:n]).numpy().shape for n in (2, 4, 8)] == [(2,), (4,), (8,)] and dynamic.stats.misses == 1
+
+
+def test_layouts_of_a_function_that_another_one_calls():
+    inner = nb.jit(lambda x: x + 1, in_shardings=ROWS, out_shardings=COLUMNS)
+    assert axes_of(nb.jit(lambda x: inner(x))(X)) == [[], ["tp"]]
+    assert np.array_equal(nb.grad(lambda x: nb.sum(inner(x) * X))(nb.asarray(X)).numpy(), X)
+    method = nb.jit(nb.nn.Linear(8, 8), in_shardings=ROWS, out_shardings=COLUMNS)
+    assert axes_of(method(X)) == [[], ["tp"]]
+
+
+def test_a_state_that_is_pinned_keeps_its_layout_and_compiles_once():
+    transform, whole = nb.nn.optim.adamw(0.1), (MESH, P())
+
+    def step(params, state, x):
+        loss, gradients = nb.value_and_grad(lambda p: nb.mean(nb.tanh(x @ p["w"]) ** 2))(params)
+        return *transform.update(params, gradients, state), loss
+
+    layouts = ({"w": COLUMNS}, {"m": {"w": COLUMNS}, "v": {"w": COLUMNS}, "step": whole})
+    pinned = nb.jit(step, in_shardings=(*layouts, ROWS), out_shardings=(*layouts, None))
+    params = {"w": nb.asarray(X / 64)}  # whole, as its state is
+    state, want = transform.init(params), step(params, transform.init(params), X)
+    for i in range(3):
+        params, state, loss = pinned(params, state, X)
+        assert axes_of(params["w"]) == axes_of(state["m"]["w"]) == [[], ["tp"]] and axes_of(state["step"]) == []
+        assert i or np.allclose(params["w"].numpy(), want[0]["w"].numpy(), atol=1e-6)
+    assert pinned.stats.misses == 1
+
+
+OTHER = nb.DeviceMesh("ring", (4,), ("s",))
+
+
+@pytest.mark.parametrize("use, error, text", [
+    (lambda: nb.jit(lambda x: x, in_shardings=P("dp")), TypeError,
+     r"jit: in_shardings has P\('dp'\), which names no mesh: \(mesh, P\('dp'\)\) does"),
+    (lambda: nb.jit(lambda x: x, out_shardings={"y": "dp"}), TypeError,
+     r"jit: out_shardings has 'dp', expected a ShardingSpec, a pair such as \(mesh, P\(\"dp\"\)\), or None"),
+    (lambda: nb.jit(lambda x: x, in_shardings=(ROWS,), out_shardings=(OTHER, P("s"))), ValueError,
+     'in_shardings is of mesh @pod = <.*>, and out_shardings of mesh @ring = <."s"=4.>: one function is of one mesh'),
+    (lambda: nb.jit(lambda x: x, in_shardings=(ROWS,), auto_shard=OTHER), ValueError,
+     "auto_shard is of mesh @ring = .*, and in_shardings of mesh @pod"),
+    (lambda: nb.jit(lambda x, y: x, in_shardings=(ROWS,))(X, X), ValueError,
+     "in_shardings of fn has 1 elements, and the call has 2 arguments$"),
+    (lambda: nb.jit(lambda n, y: y, static_argnums=0, in_shardings=(None, ROWS))(1, X), ValueError,
+     "in_shardings of fn has 2 elements, and the call has 1 arguments that are not static"),
+    (lambda: nb.jit(lambda p: p, in_shardings=({"a": ROWS},))({"b": X}), ValueError,
+     r"jit: in_shardings of fn: a prefix of form \{'a': \*\} does not fit a tree of form \{'b': \*\}"),
+    (lambda: nb.jit(lambda p: p, out_shardings=(COLUMNS, None))(X), ValueError,
+     r"jit: out_shardings of fn: a prefix of form \(\*, \*\) does not fit a tree of form \*"),
+    (lambda: nb.jit(lambda p: p["a"], in_shardings=({"a": ROWS},))({"a": X[0]}), ValueError,
+     r"jit: in_shardings of fn, p.a, f32\[8\]: 2 layouts of dimensions, \[\{dp\}, \{\}\], for a tensor of 1"),
+    (lambda: nb.jit(lambda x: (x, [nb.sum(x)]), out_shardings=ROWS)(X), ValueError,
+     r"jit: out_shardings of fn, result 1.0, f32\[\]: 2 layouts of dimensions, .*, for a tensor of 0"),
+    (lambda: nb.jit(lambda x: nb.sum(x), out_shardings=ROWS)(X), ValueError, r"out_shardings of fn, result, f32\[\]"),
+    (lambda: nb.jit(lambda x: x, in_shardings=ROWS)(x=X), TypeError,
+     r"in_shardings lays out arguments by their places, and fn is called with x=...: pass it by its place"),
+])
+def test_layouts_that_jit_cannot_give_are_refused(use, error, text):
+    with pytest.raises(error, match=text):
+        use()
