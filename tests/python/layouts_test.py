@@ -227,3 +227,39 @@ OTHER = nb.DeviceMesh("ring", (4,), ("s",))
 def test_layouts_that_jit_cannot_give_are_refused(use, error, text):
     with pytest.raises(error, match=text):
         use()
+
+
+# ---- What is said of a function that compiles again for another layout
+
+
+def test_causes_say_layouts_and_meshes():
+    f = nb.jit(lambda a, b: (a, b))
+    square = nb.DeviceMesh("pod", (2, 2), ("dp", "tp"))
+    calls = [
+        (nb.asarray(X), "it is called for the first time"),
+        (cut("dp"), "a changed from f32[8,8] to f32[8@dp,8]"),
+        (cut(None, ("tp", "dp")), "a changed from f32[8@dp,8] to f32[8,8@{tp, dp}]"),
+        (cut(), "a changed from f32[8,8@{tp, dp}] to f32[8,8] on every rank"),
+        (ops.shard(nb.asarray(X), MESH, P("tp"), replicated_axes={"dp"}),
+         "a changed from f32[8,8] on every rank to f32[8@tp,8] replicated {dp}"),
+        (ops.shard(nb.asarray(X), MESH, [DimSpec(["tp"], True, 1), None]),
+         "a changed from f32[8@tp,8] replicated {dp} to f32[8@tp,8]"),
+        (ops.shard(nb.asarray(X), square, P("tp")),
+         'the mesh changed from @pod = <["dp"=2, "tp"=4]> to @pod = <["dp"=2, "tp"=2]>')]
+    for a, _ in calls:
+        f(a, 1)
+    assert list(f.stats.causes) == [cause for _, cause in calls]
+
+
+def test_causes_say_what_else_a_compiled_function_depends_on():
+    f = nb.jit(lambda a: a)
+    f(X)
+    with nb.logical_axis_rules([("batch", "dp")]):
+        f(X)
+    with nb.debug.disabled():
+        f(X)
+    assert f.stats.causes[1:] == ("logical_axis_rules changed from [] to [('batch', ('dp',))]",
+                                  "whether nabla.debug prints changed from True to False")
+    f.clear_cache()
+    f(X)
+    assert f.stats.causes[-1].startswith("it was forgotten since: by clear_cache()")
