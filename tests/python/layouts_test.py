@@ -229,6 +229,27 @@ def test_layouts_that_jit_cannot_give_are_refused(use, error, text):
         use()
 
 
+# ---- Ways to say a layout
+
+
+def test_constraints_take_a_spec_or_a_mesh_with_dimensions():
+    x, apart = nb.asarray(X), ops.communication.with_sharding_constraint
+    for y in (apart(x, ROWS), apart(x, MESH, P("dp")), apart(x, sharding=MESH, dim_specs=["dp", None]),
+              x.with_sharding_constraint(ROWS), x.with_sharding_constraint(MESH, P("dp")),
+              x.with_sharding_constraint(mesh=MESH, dim_specs=ROWS), apart({"a": x}, ROWS)["a"]):
+        assert axes_of(y) == [["dp"], []]
+    kept = x.with_sharding_constraint(MESH, P("tp"), replicated_axes={"dp"})
+    assert kept.sharding == apart(x, MESH, P("tp"), {"dp"}).sharding and kept.sharding.replicated_axes == {"dp"}
+
+
+def test_sizes_of_meshes_may_be_numpys():
+    mesh = nb.DeviceMesh("pod", tuple(np.array([2, 4])), ("dp", "tp"))
+    assert mesh == MESH and hash(mesh) == hash(MESH) and repr(mesh) == repr(MESH) and type(mesh.shape[0]) is int
+    for wrong in (np.float32(2), np.array([2]), True, np.int64(0)):
+        with pytest.raises(ValueError, match="DeviceMesh m: a size of an axis is a number from 1 on, got .* in "):
+            nb.DeviceMesh("m", (wrong,), ("a",))
+
+
 # ---- What is said of a function that compiles again for another layout
 
 

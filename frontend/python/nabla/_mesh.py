@@ -7,6 +7,7 @@ import math
 import re
 
 from . import _nabla
+from ._core import whole
 
 _PART = re.compile(r"([^:]+):\((\d+)\)(\d+)$")
 # Pairs of a dimension's name and axes: nabla.logical_axis_rules.
@@ -41,11 +42,11 @@ class DeviceMesh:
         if not isinstance(name, str) or not listed:
             raise TypeError("DeviceMesh takes a name, a tuple of sizes and a tuple of names of axes, such as "
                             f"(\"pod\", (2, 4), (\"dp\", \"tp\")), got {(name, shape, axis_names)!r}")
-        self.shape, self.axis_names = tuple(shape), tuple(names_of(axis_names, f"DeviceMesh {name}"))
-        for n in self.shape:
-            if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-                raise ValueError(f"DeviceMesh {name}: a size of an axis is a number from 1 on, got {n!r} in "
-                                 f"{self.shape}")
+        self.shape, self.axis_names = tuple(map(whole, shape)), tuple(names_of(axis_names, f"DeviceMesh {name}"))
+        for n, given in zip(self.shape, shape):
+            if n is None or n < 1:
+                raise ValueError(f"DeviceMesh {name}: a size of an axis is a number from 1 on, got {given!r} in "
+                                 f"{tuple(shape)}")
         if not re.fullmatch(r"\w+", name):
             raise ValueError(f"DeviceMesh {name}: {name!r} is no name: letters, digits and _ make one")
         if len(self.shape) != len(self.axis_names):

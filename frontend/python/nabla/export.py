@@ -169,6 +169,7 @@ class _Inputs:
         if unknown and not takes_any:
             raise ValueError(f"export: entry {entry} has no parameter {unknown[0]}; "
                              f"it has {', '.join(parameters) or 'none'}")
+        _need_all(entry, f, signature, {"state", *given})
         self.parameters = [p for p in parameters if p in given] + unknown
         self.names, self.specs, self.forms = [], [], []
         for p in self.parameters:
@@ -185,6 +186,19 @@ class _Inputs:
         values = iter(values)
         return {p: form.unflatten([next(values) for _ in range(form.num_leaves)])
                 for p, form in zip(self.parameters, self.forms)}
+
+
+def _need_all(entry, f, signature, given):
+    """Raises ValueError where a parameter of an entry's function gets nothing."""
+    left = [n for n, p in signature.items() if n not in given and p.default is p.empty
+            and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not left:
+        return
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    where = f"\n  --> {code.co_filename}:{code.co_firstlineno}" if code else ""
+    state = "" if "state" in signature else f"; the parameter that takes the state is the one that is named `state`"
+    raise ValueError(f"export: nothing is given for {left[0]} of entry {entry}, {name_of(f)}({', '.join(signature)}): "
+                     f"args={{\"{entry}\": {{\"{left[0]}\": nb.spec(...)}}}} says what an input is{state}{where}")
 
 
 def _is_shape(x):
@@ -437,4 +451,3 @@ def load_bundle(path, threads=0, target="", check_nan=False, rank_class="", engi
 
 
 __all__ = ["Bundle", "ExportedProgram", "Spec", "compile_bundle", "export", "load_bundle", "spec", "symbol"]
-_ = name_of

@@ -59,12 +59,15 @@ def shard(x, mesh, dim_specs, replicated_axes=None, partial_sum_axes=None):
     return tree_map(one, x)
 
 
-def with_sharding_constraint(x, sharding):
-    """x, laid out as a ShardingSpec says: see shard."""
-    if not isinstance(sharding, ShardingSpec):
-        raise TypeError(f"with_sharding_constraint takes a ShardingSpec, which names its mesh, got {sharding!r}: "
-                        "nabla.shard takes a mesh and a PartitionSpec")
-    return shard(x, sharding.mesh, sharding)
+def with_sharding_constraint(x, sharding, dim_specs=None, replicated_axes=None):
+    """x, or every tensor of a tree, laid out as a ShardingSpec says, or as a mesh and what shard takes beside it."""
+    if isinstance(sharding, ShardingSpec) and dim_specs is None:
+        return shard(x, sharding.mesh, sharding, replicated_axes)
+    if not isinstance(sharding, DeviceMesh) or dim_specs is None:
+        given = repr(sharding) if dim_specs is None else f"{sharding!r} and {dim_specs!r}"
+        raise TypeError("with_sharding_constraint takes a ShardingSpec, which names its mesh, or a mesh and a "
+                        f"PartitionSpec, got {given}")
+    return shard(x, sharding, dim_specs, replicated_axes)
 
 
 def reshard(x, mesh, dim_specs, replicated_axes=None):
