@@ -111,6 +111,18 @@ def test_optimizers_with_a_state_keep_its_layout_where_they_load_one():
     assert optimizer.state_dict()["m.weight"].numpy().all() and optimizer.state_dict()["m.bias"].sharding is None
 
 
+def test_what_is_loaded_from_files_lies_as_what_it_stands_for(tmp_path):
+    transform, model = nb.nn.optim.adamw(0.1), nb.nn.Linear(8, 8)
+    model.set_tensors({"weight": cut("dp", "tp")})
+    for params in ({"weight": cut("dp", "tp"), "bias": nb.ones(8)}, model):
+        state = transform.init(params)
+        nb.nn.save_checkpoint(tmp_path / "c.safetensors", params, state, step=1)
+        loaded, state, _ = nb.nn.load_checkpoint(tmp_path / "c.safetensors", params, state)
+        weight = loaded["weight"] if loaded is not model else model.weight
+        assert axes_of(weight) == axes_of(state["m"]["weight"]) == [["dp"], ["tp"]]
+        assert np.array_equal(weight.numpy(), X) and state["m"]["bias"].sharding is state["step"].sharding is None
+
+
 def test_a_step_of_sharded_parameters_compiles_once():
     transform = nb.nn.optim.adamw(0.1)
 
