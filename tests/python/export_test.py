@@ -129,7 +129,8 @@ def step_of_a_state_of_another_name(st, x):
      r"nothing is given for st of entry step, step_of_a_state_of_another_name\(st, x\): "
      r'args={"step": {"st": nb.spec\(...\)}} says what an input is; '
      r"the parameter that takes the state is the one that is named `state`\n  --> .*export_test.py:\d+$"),
-    (lambda state, x, y: (state, x), [nb.spec((2,))], r"nothing is given for y of entry step, fn\(state, x, y\): .* is\n"),
+    (lambda state, x, y: (state, x), [nb.spec((2,))],
+     r"nothing is given for y of entry step, fn\(state, x, y\): .* is\n"),
 ])
 def test_parameters_that_get_nothing_are_named(f, args, text):
     with pytest.raises(ValueError, match=text) as e:

@@ -137,7 +137,7 @@ SPEC = ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec()])
     (lambda x: nb.shard(x, MESH, [3, None]), TypeError, "named by a text, got 3"),
     (lambda x: nb.shard(x, MESH, SPEC, replicated_axes={"tp"}), ValueError, "beside a ShardingSpec"),
     (lambda x: comm.with_sharding_constraint(x, P("tp")), TypeError,
-     r"with_sharding_constraint takes a ShardingSpec, which names its mesh, or a mesh and a PartitionSpec, got P\('tp'\)"),
+     r"constraint takes a ShardingSpec, which names its mesh, or a mesh and a PartitionSpec, got P\('tp'\)"),
     (lambda x: x.with_sharding_constraint(MESH), TypeError, "or a mesh and a PartitionSpec, got @pod = <"),
     (lambda x: x.with_sharding_constraint(SPEC, P("dp")), TypeError, r"got sharding<@pod, \[.*\]> and P\('dp'\)"),
     (lambda x: nb.spec((8,), sharding=P("tp")), TypeError, "sharding is a ShardingSpec, got P"),

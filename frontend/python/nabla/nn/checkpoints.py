@@ -182,7 +182,8 @@ def load(model, path, selector=None, strict=True, names=None, stack=None):
     """Sets a Module's tensors from a file by their paths, and returns it; of a tree, returns a new one.
 
     With a selector only what it names is set and must be there. Without `strict` names may be missing or not known.
-    Values are converted to the dtypes that the model has, and laid out as its tensors are. Raises CheckpointError for names and shapes that differ.
+    Values are converted to the dtypes that the model has, and laid out as its tensors are. Raises CheckpointError for
+    names and shapes that differ.
     names: how the file calls what the model calls otherwise: a function of the file's name that gives the model's, or
     None to leave it out; or `{pattern: name}`, in whose patterns `*` is any part between dots, which stands for the
     same `*` of the name: {"h.*.attn.w": "blocks.*.attention.weight"}; of several that fit the first counts, and names
