@@ -53,8 +53,8 @@ def _layouts(what, fun, prefix, tree):
 
 
 def lay_out_arguments(fun, prefix, args, kwargs, static, arguments):
-    """Lays out the tensors of `arguments`, those of a call of `fun`, in place. `static`: the positions of arguments that
-    are part of the program, for which the prefix has nothing."""
+    """Lays out the tensors of `arguments`, those of a call of `fun`, in place. `static`: the positions of arguments
+    that are part of the program, for which the prefix has nothing."""
     if kwargs:
         raise TypeError(f"jit: in_shardings lays out arguments by their places, and {name_of(fun)} is called with "
                         f"{next(iter(kwargs))}=...: pass it by its place")

@@ -29,8 +29,8 @@ def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=
     axes: names of the mesh's axes, by default only "dp". data_axes: those of the batch, by default "dp", or the first.
     entry: whose run is a step, by default the first that computes gradients. target: what predictions are for.
     layouts, microbatches, offload: as in compile_bundle. max_bytes, such as "256MiB": rows that need more memory are
-    printed last, and found layouts keep within; the host's does not count. tuning: file that `nablac tune` wrote: rates of the machine
-    that runs it.
+    printed last, and found layouts keep within; the host's does not count. tuning: file that `nablac tune` wrote:
+    rates of the machine that runs it.
     Raises Error (E0901; E0503 and E0801 for such a file).
     """
     if not isinstance(program, ExportedProgram):
