@@ -126,11 +126,12 @@ def step_of_a_state_of_another_name(st, x):
 
 @pytest.mark.parametrize("f, args, text", [
     (step_of_a_state_of_another_name, {"x": nb.spec((2,))},
-     r"nothing is given for st of entry step, step_of_a_state_of_another_name\(st, x\): "
-     r'args={"step": {"st": nb.spec\(...\)}} says what an input is; '
-     r"the parameter that takes the state is the one that is named `state`\n  --> .*export_test.py:\d+$"),
-    (lambda state, x, y: (state, x), [nb.spec((2,))],
-     r"nothing is given for y of entry step, fn\(state, x, y\): .* is\n"),
+     r"export: entry step, step_of_a_state_of_another_name\(st, x\), gets no st: args gives it x. "
+     r'args={"step": {"st": nb.spec\(...\)}} makes it an input; '
+     r"the state goes to the parameter that is named `state`\n  --> .*export_test.py:\d+$"),
+    (step_of_a_state_of_another_name, [nb.spec((2,))], r"gets no x: args gives it st. .*; the state goes to"),
+    (step_of_a_state_of_another_name, {}, "gets no st: args gives it nothing. "),
+    (lambda state, x, y: (state, x), [nb.spec((2,))], r"fn\(state, x, y\), gets no y: args gives it x. .* an input\n"),
 ])
 def test_parameters_that_get_nothing_are_named(f, args, text):
     with pytest.raises(ValueError, match=text) as e:

@@ -169,7 +169,7 @@ class _Inputs:
         if unknown and not takes_any:
             raise ValueError(f"export: entry {entry} has no parameter {unknown[0]}; "
                              f"it has {', '.join(parameters) or 'none'}")
-        _need_all(entry, f, signature, {"state", *given})
+        _need_all(entry, f, signature, list(given))
         self.parameters = [p for p in parameters if p in given] + unknown
         self.names, self.specs, self.forms = [], [], []
         for p in self.parameters:
@@ -190,15 +190,16 @@ class _Inputs:
 
 def _need_all(entry, f, signature, given):
     """Raises ValueError where a parameter of an entry's function gets nothing."""
-    left = [n for n, p in signature.items() if n not in given and p.default is p.empty
+    left = [n for n, p in signature.items() if n != "state" and n not in given and p.default is p.empty
             and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not left:
         return
     code = getattr(inspect.unwrap(f), "__code__", None)
     where = f"\n  --> {code.co_filename}:{code.co_firstlineno}" if code else ""
-    state = "" if "state" in signature else f"; the parameter that takes the state is the one that is named `state`"
-    raise ValueError(f"export: nothing is given for {left[0]} of entry {entry}, {name_of(f)}({', '.join(signature)}): "
-                     f"args={{\"{entry}\": {{\"{left[0]}\": nb.spec(...)}}}} says what an input is{state}{where}")
+    state = "" if "state" in signature else "; the state goes to the parameter that is named `state`"
+    raise ValueError(f"export: entry {entry}, {name_of(f)}({', '.join(signature)}), gets no {left[0]}: args gives it "
+                     f"{', '.join(given) or 'nothing'}. args={{\"{entry}\": {{\"{left[0]}\": nb.spec(...)}}}} makes it "
+                     f"an input{state}{where}")
 
 
 def _is_shape(x):
