@@ -120,6 +120,28 @@ def test_wrong_use_is_named(tmp_path):
                   args={"f": {"x": nb.spec((nb.symbol("n", 1, 2),)), "y": nb.spec((nb.symbol("n", 1, 3),))}})
 
 
+def step_of_a_state_of_another_name(st, x):
+    return st, x
+
+
+@pytest.mark.parametrize("f, args, text", [
+    (step_of_a_state_of_another_name, {"x": nb.spec((2,))},
+     r"export: entry step, step_of_a_state_of_another_name\(st, x\), gets no st: args gives it x. "
+     r'args={"step": {"st": nb.spec\(...\)}} makes it an input; '
+     r"the state goes to the parameter that is named `state`\n  --> .*export_test.py:\d+$"),
+    (step_of_a_state_of_another_name, [nb.spec((2,))], r"gets no x: args gives it st. .*; the state goes to"),
+    (step_of_a_state_of_another_name, {}, "gets no st: args gives it nothing. "),
+    (lambda state, x, y: (state, x), [nb.spec((2,))], r"fn\(state, x, y\), gets no y: args gives it x. .* an input\n"),
+])
+def test_parameters_that_get_nothing_are_named(f, args, text):
+    with pytest.raises(ValueError, match=text) as e:
+        nb.export({"step": f}, state={"w": nb.spec((2,))}, args={"step": args})
+    line = int(str(e.value).rsplit(":", 1)[1])
+    assert line == f.__code__.co_firstlineno
+    nb.export({"step": lambda state, x, scale=2.0, *rest: (state, x * scale)}, state=nb.spec((2,)),
+              args={"step": [(2,)]})
+
+
 def test_sizes_are_no_numbers():
     n = nb.symbol("n", 1, 8)
     assert repr(2 * n + 1) in ("2*n+1", "1+2*n") and nb.spec((n, 3)).shape[0] == n

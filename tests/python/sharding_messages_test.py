@@ -131,7 +131,7 @@ def test_options_have_their_names_in_python(tmp_path, options, text):
     (dict(reduce_dtype=[]), "reduce_dtype is float32, or None for sums as they are, got"),
     (dict(path=None), "compile_bundle: path names a file, got None"),
     (dict(path="a\0b"), "compile_bundle: path names a file, got 'a.x00b'"),
-    (dict(max_bytes=""), "max.bytes: `nothing` is no number of bytes"),
+    (dict(max_bytes=""), "max_bytes: `nothing` is no number of bytes"),
     (dict(remat_bytes=""), "remat_bytes: `nothing` is no number of bytes"),
     (dict(mesh={"dp": 2}, data_axes="dp", microbatches=1 << 21), "microbatches: 2097152 parts of the batch"),
 ])

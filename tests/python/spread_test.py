@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import nabla as nb
@@ -173,8 +174,10 @@ def test_plans_compare_meshes():
     assert lines[0].split() == ["mesh", "zero", "state", "memory", "sent", "exchange", "compute", "step"]
     assert len(lines) == 6
     assert [r["auto"] for r in plan.rows].count(True) == 1
-    limited = nb.plan(program(), ranks=4, max_bytes=parameters).rows
-    assert next(r for r in limited if r["auto"])["state_bytes"] <= parameters
+    for limit in (parameters, np.int64(parameters), f"{parameters}", f"{parameters / 1000}K"):
+        limited = nb.plan(program(), ranks=4, max_bytes=limit)
+        assert next(r for r in limited.rows if r["auto"])["state_bytes"] <= parameters
+        assert repr(limited).count("  more than max_bytes") == repr(limited).count("more than") > 0
     both = nb.plan(program(), 4, axes=("dp", "tp"), target="sm_90a",
                    layouts={"w.w0": (None, "tp"), "w.w1": ("tp", None)})
     assert {r["mesh"] for r in both.rows} == {"dp=4,tp=1", "dp=2,tp=2", "dp=1,tp=4", "dp=1,tp=1"}
@@ -290,8 +293,9 @@ def test_wrong_use_is_named(tmp_path):
             reduce_dtype="float32", deterministic=True)
     with pytest.raises(TypeError, match="takes what nabla.export returned"):
         nb.plan(None, 2)
-    with pytest.raises(TypeError, match="plan: max_bytes is a number of bytes, or 0 for no limit, got '1KiB'"):
-        nb.plan(program(), 2, max_bytes="1KiB")
+    for limit, said in (("few", "few"), ("", "nothing"), (1.5, "1.5"), (True, "True")):
+        with pytest.raises(nb.Error, match=f"E0901.*max_bytes: `{said}` is no number of bytes, or with K, M, G"):
+            nb.plan(program(), 2, max_bytes=limit)
     for ranks in (0, "4", 1 << 20):
         with pytest.raises(ValueError, match=f"plan: ranks is a number from 1 to 4096, got {ranks!r}"):
             nb.plan(program(), ranks)

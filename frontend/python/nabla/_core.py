@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+import operator
 
 from . import _nabla
 from ._nabla import DType, Error, Tensor
@@ -38,6 +39,16 @@ def default_dtype(dtype):
         yield
     finally:
         _default_dtype.reset(token)
+
+
+def whole(value):
+    """An integer of Python's or NumPy's as an int; None for all else, True and False too."""
+    if isinstance(value, bool) or getattr(value, "shape", ()) != ():
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def asarray(x, dtype=None):

@@ -1,4 +1,4 @@
-"""What those who come from PyTorch and nabla-ml write and Nabla calls otherwise, or has not: words for
+"""What those who come from PyTorch, JAX and nabla-ml write and Nabla calls otherwise, or has not: words for
 AttributeErrors."""
 
 # docs/from-pytorch.md has the table for readers; a test holds it to this one.
@@ -22,6 +22,15 @@ NAMES = {
     "OneCycleLR": "nn.optim.schedules.one_cycle", "StepLR": "nn.optim.schedules.step_decay",
     "lr_scheduler": "nn.optim.schedules", "clip_grad_norm_": "nn.optim.clip_by_global_norm",
     "clip_grad_value_": "nn.optim.clip_by_value", "safetensors": "nn.load_file, nn.save_file",
+    "init_device_mesh": "nb.DeviceMesh", "make_mesh": "nb.DeviceMesh", "NamedSharding": "nb.ShardingSpec",
+    "distribute_tensor": "nb.shard", "device_put": "nb.shard", "redistribute": "nb.reshard",
+    "full_tensor": "x.gather()", "to_local": "x.shards", "placements": "x.sharding", "DTensor": "nb.shard",
+    "psum_scatter": "nb.reduce_scatter", "local_map": "nb.shard_map", "SequenceParallel": "nb.with_sharding_constraint",
+    "DistributedDataParallel": "data_axes of nb.compile_bundle", "no_sync": "microbatches of nb.compile_bundle",
+    "fully_shard": "zero=3 of nb.compile_bundle", "ZeroRedundancyOptimizer": "zero=1 of nb.compile_bundle",
+    **dict.fromkeys(("parallelize_module", "ColwiseParallel", "RowwiseParallel"), "layouts of nb.compile_bundle"),
+    "apply_activation_checkpointing": "nb.checkpoint, or remat_bytes of nb.compile_bundle",
+    "pipelining": "nb.vmap with spmd_axis_name and nb.ppermute",
     "ParameterList": "a list of nn.Parameter", "utils": "nn.optim.clip_by_global_norm and nb.checkpoint",
 }
 

@@ -7,6 +7,7 @@ import math
 import re
 
 from . import _nabla
+from ._core import whole
 
 _PART = re.compile(r"([^:]+):\((\d+)\)(\d+)$")
 # Pairs of a dimension's name and axes: nabla.logical_axis_rules.
@@ -41,11 +42,11 @@ class DeviceMesh:
         if not isinstance(name, str) or not listed:
             raise TypeError("DeviceMesh takes a name, a tuple of sizes and a tuple of names of axes, such as "
                             f"(\"pod\", (2, 4), (\"dp\", \"tp\")), got {(name, shape, axis_names)!r}")
-        self.shape, self.axis_names = tuple(shape), tuple(names_of(axis_names, f"DeviceMesh {name}"))
-        for n in self.shape:
-            if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-                raise ValueError(f"DeviceMesh {name}: a size of an axis is a number from 1 on, got {n!r} in "
-                                 f"{self.shape}")
+        self.shape, self.axis_names = tuple(map(whole, shape)), tuple(names_of(axis_names, f"DeviceMesh {name}"))
+        for n, given in zip(self.shape, shape):
+            if n is None or n < 1:
+                raise ValueError(f"DeviceMesh {name}: a size of an axis is a number from 1 on, got {given!r} in "
+                                 f"{tuple(shape)}")
         if not re.fullmatch(r"\w+", name):
             raise ValueError(f"DeviceMesh {name}: {name!r} is no name: letters, digits and _ make one")
         if len(self.shape) != len(self.axis_names):
@@ -278,11 +279,36 @@ def _listed(dim_specs):
 
 def spec_of(x):
     """The ShardingSpec of a tensor; None: it is whole, on one device."""
-    placement = _nabla.placement(x)
+    return _spec_from(_nabla.placement(x))
+
+
+def _spec_from(placement):
     if placement is None:
         return None
     mesh, layout = placement
     return ShardingSpec(_mesh_of(mesh.name, tuple(mesh.axes)), [DimSpec(*d) for d in layout.dims], layout.replicated)
+
+
+def laid_out(x, spec, pads=False):
+    """A tensor laid out as a ShardingSpec says: see nabla.shard. pads: parts may be padded where they fit now, too."""
+    # To ask a traced value for its layout would settle it.
+    now = None if x.is_traced else spec_of(x)
+    if now is not None and now.mesh != spec.mesh:
+        x = _nabla.unplaced(x)
+    _nabla.enter_mesh(spec.mesh._native)
+    with wanting_multiples([x], [spec]):
+        return _nabla.shard(x, spec.mesh._native, spec._layout(x.shape, pads), f"shard: {x.type_str()}")
+
+
+def laid_out_like(x, like, without=()):
+    """x with the layout of `like`, or with that of its other dimensions than those of `without`; as it is where `like`
+    has none."""
+    placement = _nabla.placement_like(like)
+    if placement is None:
+        return x
+    spec = _spec_from(placement)
+    dims = [d for i, d in enumerate(spec.dim_specs) if i not in without]
+    return laid_out(x, ShardingSpec(spec.mesh, dims, spec.replicated_axes), placement[1].allow_padding)
 
 
 @functools.lru_cache(maxsize=256)

@@ -387,6 +387,11 @@ def _shard(x, mesh, dim_specs, replicated_axes=None):
     return communication.shard(x, mesh, dim_specs, replicated_axes)
 
 
+def _with_sharding_constraint(x, mesh, dim_specs=None, replicated_axes=None):
+    """This tensor, laid out over a mesh, or as a ShardingSpec in its place says: see nabla.shard."""
+    return communication.with_sharding_constraint(x, mesh, dim_specs, replicated_axes)
+
+
 def _attach_factories():
     for name, (function, doc) in _PROPERTIES.items():
         setattr(Tensor, name, property(function, doc=doc))
@@ -398,7 +403,8 @@ def _attach_factories():
         setattr(Tensor, name, staticmethod(getattr(creation, name)))
     Tensor.from_dlpack = staticmethod(from_dlpack)
     Tensor.gather = _method(communication.gather_all_axes, "gather")
-    Tensor.shard = Tensor.with_sharding = Tensor.with_sharding_constraint = _shard
+    Tensor.shard = Tensor.with_sharding = _shard
+    Tensor.with_sharding_constraint = _with_sharding_constraint
 
 
 _attach_operators()

@@ -1,9 +1,8 @@
 """How a program is spread over ranks and memories: the options of `nablac compile` for that, from Python's."""
 
-import operator
 import os
 
-from ._core import DType, dtype_of
+from ._core import DType, dtype_of, whole
 from ._mesh import DeviceMesh, names_of, native_mesh
 
 
@@ -22,16 +21,6 @@ def _flag(name, value):
     if not isinstance(value, bool):
         raise TypeError(f"{name} is True or False, got {value!r}")
     return value
-
-
-def whole(value):
-    """An integer of Python's or NumPy's as an int; None for all else, True and False too."""
-    if isinstance(value, bool) or getattr(value, "shape", ()) != ():
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
 
 
 def count(name, value, low, what):

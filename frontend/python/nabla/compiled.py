@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 
-from . import _nabla, debug, distributed, profiling, recompiles
+from . import _nabla, _pinned, debug, distributed, profiling, recompiles
 from ._core import Tensor, default_float
 from ._mesh import DeviceMesh, logical_rules, spec_of
 from ._trace import Arguments, example_types, name_of
@@ -66,9 +66,12 @@ class Compiled:
     """
 
     def __init__(self, fun, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None,
-                 max_cache_size=64, target="", threads=0, check_nan=False, auto_shard=None, engine=None):
+                 max_cache_size=64, target="", threads=0, check_nan=False, auto_shard=None, engine=None,
+                 in_shardings=None, out_shardings=None):
         functools.update_wrapper(self, fun, updated=())
-        self._fun = fun
+        _pinned.check(in_shardings, out_shardings, auto_shard if isinstance(auto_shard, DeviceMesh) else None)
+        self._in_shardings = in_shardings
+        self._fun = fun if out_shardings is None else _pinned.with_laid_out_results(fun, out_shardings)
         self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         self._static_names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         self._donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
@@ -125,6 +128,14 @@ class Compiled:
         functools.update_wrapper(fun, self._fun, updated=())
         return fun, free, named, tuple(static)
 
+    def _arguments(self, free, named, static):
+        """The leaves of a call, laid out as in_shardings says."""
+        arguments = Arguments(free, named)
+        if self._in_shardings is not None:
+            positions = {i % len(free) for i, _ in static if isinstance(i, int)}
+            _pinned.lay_out_arguments(self._fun, self._in_shardings, free, named, positions, arguments)
+        return arguments
+
     def _executable(self, fun, arguments, static):
         """What was compiled for arguments of this form, or is compiled now."""
         while True:
@@ -168,7 +179,7 @@ class Compiled:
         if _nabla.is_tracing():
             raise RuntimeError(f"{name_of(self._fun)} is looked into while another function is traced")
         fun, free, named, static = self._split(args, kwargs)
-        arguments = Arguments(free, named)
+        arguments = self._arguments(free, named, static)
         executable = self._executable(fun, arguments, static)
         return executable, arguments.tensors + executable.captures
 
@@ -198,10 +209,13 @@ class Compiled:
         return profiling.profile_of(profiled, tensors, runs)
 
     def _call(self, args, kwargs):
-        if _disabled:
+        if _disabled and self._in_shardings is None:
             return self._fun(*args, **kwargs)
         fun, free, named, static = self._split(args, kwargs)
-        arguments = Arguments(free, named)
+        arguments = self._arguments(free, named, static)
+        if _disabled:
+            free, named = arguments.rebuild(arguments.tensors)
+            return fun(*free, **named)
         if _nabla.is_tracing():
             f, result = trace_function(fun, example_types(arguments.tensors), arguments.rebuild, like=arguments.tensors)
             return result.rebuild(_nabla.call("call", f, arguments.tensors))
@@ -380,7 +394,7 @@ def disable_jit():
 
 
 def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None, max_cache_size=64,
-        target="", threads=0, check_nan=False, auto_shard=None, engine=None):
+        target="", threads=0, check_nan=False, auto_shard=None, engine=None, in_shardings=None, out_shardings=None):
     """`fun` compiled: see Compiled.
 
     donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.
@@ -394,6 +408,12 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     process, or with "mpi" a process each, those that `nabla.distributed.init` has joined; all of them make the same
     calls in the same order, with the same whole arrays, and get whole results (E0614 where the program is not for as
     many ranks, or not the same on all).
+    in_shardings, out_shardings: how arguments and results are laid out over a mesh: a layout, or a tree of them that
+    begins as that of the positional arguments which are not static, or of the results; one stands for all that is
+    below its place. A layout is a ShardingSpec, or a pair such as (mesh, P("dp")); None leaves tensors as they are. An
+    argument that lies otherwise is moved before the call: another layout of it compiles nothing anew, and is no error.
+    Raises TypeError for what is no layout and arguments passed by name, ValueError for trees that do not fit, layouts
+    of another number of dimensions and of two meshes.
     Raises Error with the user's line where the program is wrong.
     """
     if fun is None:
@@ -404,7 +424,7 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {type(fun).__name__}")
     return Compiled(fun, static_argnums, static_argnames, donate_argnums, dynamic_dims, max_cache_size, target, threads,
-                    check_nan, auto_shard, engine)
+                    check_nan, auto_shard, engine, in_shardings, out_shardings)
 
 
 def compile(fun=None, fullgraph=False, max_cache_size=64, dynamic_dims=None, **options):

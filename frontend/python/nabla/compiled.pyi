@@ -34,7 +34,7 @@ class Compiled(Generic[_P, _R]):
         static_argnames: str | Sequence[str] = (), donate_argnums: int | Sequence[int] = (),
         dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64, target: str = "", threads: int = 0,
         check_nan: bool = False, auto_shard: DeviceMesh | None = None,
-        engine: Literal["local", "mpi"] | None = None
+        engine: Literal["local", "mpi"] | None = None, in_shardings: Any = None, out_shardings: Any = None
     ) -> None: ...
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Callable[..., _R]: ...
@@ -51,14 +51,14 @@ def jit(
     fun: Callable[_P, _R], static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
     donate_argnums: int | Sequence[int] = (), dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64,
     target: str = "", threads: int = 0, check_nan: bool = False, auto_shard: DeviceMesh | None = None,
-    engine: Literal["local", "mpi"] | None = None
+    engine: Literal["local", "mpi"] | None = None, in_shardings: Any = None, out_shardings: Any = None
 ) -> Compiled[_P, _R]: ...
 @overload
 def jit(
     fun: None = None, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = (),
     donate_argnums: int | Sequence[int] = (), dynamic_dims: _DynamicDims | None = None, max_cache_size: int = 64,
     target: str = "", threads: int = 0, check_nan: bool = False, auto_shard: DeviceMesh | None = None,
-    engine: Literal["local", "mpi"] | None = None
+    engine: Literal["local", "mpi"] | None = None, in_shardings: Any = None, out_shardings: Any = None
 ) -> Callable[[Callable[_P, _R]], Compiled[_P, _R]]: ...
 @overload
 def compile(

@@ -169,6 +169,7 @@ class _Inputs:
         if unknown and not takes_any:
             raise ValueError(f"export: entry {entry} has no parameter {unknown[0]}; "
                              f"it has {', '.join(parameters) or 'none'}")
+        _need_all(entry, f, signature, list(given))
         self.parameters = [p for p in parameters if p in given] + unknown
         self.names, self.specs, self.forms = [], [], []
         for p in self.parameters:
@@ -185,6 +186,20 @@ class _Inputs:
         values = iter(values)
         return {p: form.unflatten([next(values) for _ in range(form.num_leaves)])
                 for p, form in zip(self.parameters, self.forms)}
+
+
+def _need_all(entry, f, signature, given):
+    """Raises ValueError where a parameter of an entry's function gets nothing."""
+    left = [n for n, p in signature.items() if n != "state" and n not in given and p.default is p.empty
+            and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not left:
+        return
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    where = f"\n  --> {code.co_filename}:{code.co_firstlineno}" if code else ""
+    state = "" if "state" in signature else "; the state goes to the parameter that is named `state`"
+    raise ValueError(f"export: entry {entry}, {name_of(f)}({', '.join(signature)}), gets no {left[0]}: args gives it "
+                     f"{', '.join(given) or 'nothing'}. args={{\"{entry}\": {{\"{left[0]}\": nb.spec(...)}}}} makes it "
+                     f"an input{state}{where}")
 
 
 def _is_shape(x):
@@ -437,4 +452,3 @@ def load_bundle(path, threads=0, target="", check_nan=False, rank_class="", engi
 
 
 __all__ = ["Bundle", "ExportedProgram", "Spec", "compile_bundle", "export", "load_bundle", "spec", "symbol"]
-_ = name_of

@@ -2,7 +2,8 @@
 
 import json
 
-from ._spread import count, names, options, text, whole
+from ._core import whole
+from ._spread import limit, names, options, text
 from .export import ExportedProgram
 
 
@@ -20,16 +21,16 @@ class Plan:
         return self._text
 
 
-def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=None, microbatches=0, max_bytes=0,
+def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=None, microbatches=0, max_bytes=None,
          offload="none", tuning=None):
     """Compares meshes of `ranks` ranks, each with zero 0, 1 and 3 and as auto_shard lays it out, as `nablac plan` does;
     no kernel is compiled.
 
     axes: names of the mesh's axes, by default only "dp". data_axes: those of the batch, by default "dp", or the first.
     entry: whose run is a step, by default the first that computes gradients. target: what predictions are for.
-    layouts, microbatches, offload: as in compile_bundle. max_bytes: rows that need more memory are printed last, and
-    found layouts keep within; the host's does not count. tuning: file that `nablac tune` wrote: rates of the machine
-    that runs it.
+    layouts, microbatches, offload: as in compile_bundle. max_bytes, such as "256MiB": rows that need more memory are
+    printed last, and found layouts keep within; the host's does not count. tuning: file that `nablac tune` wrote:
+    rates of the machine that runs it.
     Raises Error (E0901; E0503 and E0801 for such a file).
     """
     if not isinstance(program, ExportedProgram):
@@ -37,10 +38,9 @@ def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=
     number = whole(ranks)
     if number is None or not 1 <= number <= 4096:
         raise ValueError(f"plan: ranks is a number from 1 to 4096, got {ranks!r}")
-    most = count("plan: max_bytes", max_bytes, 0, "a number of bytes, or 0 for no limit")
     spread = options(layouts=layouts, microbatches=microbatches, offload=offload)
     rows, table = program._program.plan(number, names("axes", axes), names("data_axes", data_axes),
-                                        text("entry", entry), text("target", target), spread, most,
+                                        text("entry", entry), text("target", target), spread, limit(max_bytes),
                                         "" if tuning is None else str(tuning))
     return Plan(json.loads(rows), table.rstrip("\n"))
 

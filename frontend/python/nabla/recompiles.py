@@ -4,6 +4,8 @@ import logging
 import os
 import warnings
 
+from . import debug
+from ._mesh import logical_rules, spec_of
 from ._trace import type_text
 
 _log = logging.getLogger("nabla")
@@ -24,9 +26,12 @@ def from_environment():
 
 def signature_of(arguments, names, types, static, default):
     """What a compiled function is compiled for, `{what: how}` in the caller's words."""
-    out = {}
-    for name, (dtype, shape) in zip(names, types):
-        out[name] = type_text(dtype, shape)
+    out, meshes = {}, []
+    for name, (dtype, shape), x in zip(names, types, arguments.tensors):
+        spec = spec_of(x)
+        out[name] = type_text(dtype, shape) if spec is None else _laid_out_text(dtype, shape, spec)
+        if spec is not None and spec.mesh not in meshes:
+            meshes.append(spec.mesh)
     places = set(arguments.places)
     paths = arguments.treedef.children[0].leaf_paths() + arguments.treedef.children[1].leaf_paths()
     for place, leaf in enumerate(arguments.others):
@@ -35,8 +40,22 @@ def signature_of(arguments, names, types, static, default):
     for where, value in static:
         out[f"static argument {where}"] = repr(value)
     out["the form of the arguments"] = repr(arguments.treedef)
+    out["the mesh"] = ", ".join(repr(mesh) for mesh in meshes) or "none"
     out["the default dtype"] = default.name
+    out["whether nabla.debug prints"] = repr(debug.enabled())
+    out["logical_axis_rules"] = repr(list(logical_rules.get()))
     return out
+
+
+def _laid_out_text(dtype, shape, spec):
+    """A type with the axes that cut it, as the IR writes it: f32[8@dp,8]."""
+    words = [repr(d) for d in spec.dim_specs]
+    # One axis alone stands without braces.
+    words = [d.axes[0] if word == f"{{{d.axes and d.axes[0]}}}" else word for d, word in zip(spec.dim_specs, words)]
+    text = type_text(dtype, [n if word == "{}" else f"{n}@{word}" for n, word in zip(shape, words)])
+    if spec.replicated_axes:
+        return f"{text} replicated {{{', '.join(sorted(spec.replicated_axes))}}}"
+    return text if any(word != "{}" for word in words) else f"{text} on every rank"
 
 
 def cause_of(signature, earlier):
@@ -54,7 +73,9 @@ def _changes(before, now):
     out = []
     for name in [*now, *(n for n in before if n not in now)]:
         a, b = before.get(name), now.get(name)
-        if a != b and not (name == "the form of the arguments" and out):
+        # These follow from what is said already.
+        follows = out and name in ("the form of the arguments", "the mesh")
+        if a != b and not follows:
             out.append(f"{name} is new, {b}" if a is None else f"{name} is gone" if b is None
                        else f"{name} changed from {a} to {b}")
     return out
@@ -66,5 +87,6 @@ def tell(name, cause, count, seconds):
         _log.warning("%s compiled in %.2f s (%d so far): %s", name, seconds, count, cause)
     if count == MANY:
         warnings.warn(f"{name} was compiled {count} times, now because {cause}. Sizes that vary are dynamic_dims, "
-                      "numbers that vary are arguments that are not static; nabla.config.log_compiles = True says each "
-                      "compile with its cause", RuntimeWarning, stacklevel=2)
+                      "numbers that vary are arguments that are not static, layouts are pinned by in_shardings and "
+                      "out_shardings; nabla.config.log_compiles = True says each compile with its cause",
+                      RuntimeWarning, stacklevel=2)

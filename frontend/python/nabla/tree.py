@@ -216,10 +216,10 @@ def broadcast_prefix(prefix, tree, is_leaf=None):
     out = []
 
     def below(p, t):
-        if (is_leaf is not None and is_leaf(p)) or tree_structure(p).kind is _LEAF:
-            out.extend([p] * tree_structure(t).num_leaves)
+        mine, its = tree_structure(p, is_leaf), tree_structure(t)
+        if mine.kind is _LEAF:
+            out.extend([p] * its.num_leaves)
             return
-        mine, its = tree_structure(p), tree_structure(t)
         if mine.kind is tuple and its.kind is list or mine.kind is list and its.kind is tuple:
             pass
         elif mine.kind != its.kind or (mine.kind is dict and mine.data != its.data):

@@ -196,4 +196,15 @@ std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module) {
   return out;
 }
 
+ir::ShardingRef layout_of_value(const Frame& frame, int id) {
+  const ir::Function& f = frame.builder.function();
+  auto is_parameter = [&](int v) { return std::find(f.params.begin(), f.params.end(), v) != f.params.end(); };
+  Part part = part_of(f, {id}, [&](int v) { return is_parameter(v) || f.values[v].sharding; });
+  // A parameter that reads a leaf of the state has no layout of its own: it lies as the leaf does.
+  for (auto [leaf, value] : frame.reads)
+    for (size_t i = 0; i < part.arguments.size(); ++i)
+      if (part.arguments[i] == value) part.function.values[part.function.params[i]].sharding = frame.context->module.state[leaf].sharding;
+  return layouts_of_results(module_of_part(frame.context->module, std::move(part.function)))[0];
+}
+
 }  // namespace nabla::python

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "frontend/cpp/frame.h"
 #include "ir/module.h"
 
 namespace nabla::python {
@@ -25,5 +26,7 @@ std::vector<Literal> evaluate_part(ir::Module module, std::vector<Literal> argum
 /// How the results of the first entry's function are laid out, by propagation from its parameters and `shard` nodes:
 /// parameters without a layout are whole on every rank. Null for what follows from nothing that is laid out. Throws Error.
 std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module);
+/// So of a value of a function that is being made, by what is known of it up to now.
+ir::ShardingRef layout_of_value(const Frame& frame, int id);
 
 }  // namespace nabla::python

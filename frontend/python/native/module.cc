@@ -98,11 +98,13 @@ constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
     {"--auto-shard", "auto_shard"},
     {"auto-shard", "auto_shard"},
     {"--max-comm-bytes", "max_comm_bytes"},
+    {"max-comm-bytes", "max_comm_bytes"},
     {"--reshard-after-forward", "reshard_after_forward"},
     {"--prefetch", "prefetch"},
     {"--remat-bytes", "remat_bytes"},
     {"remat-bytes", "remat_bytes"},
     {"--max-bytes", "max_bytes"},
+    {"max-bytes", "max_bytes"},
     {"--target", "target"},
     {"--no-library", "library=False"},
     {"--class", "rank_class"},
@@ -111,6 +113,8 @@ constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
     {"--weights-map", "maps"},
     {"--weights-partial", "partial=True"},
 };
+
+}  // namespace
 
 std::string with_arguments(std::string text) {
   auto of_word = [&](size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '-'); };
@@ -122,6 +126,8 @@ std::string with_arguments(std::string text) {
     }
   return text;
 }
+
+namespace {
 
 // The diagnostic in the words of a Python program.
 Diagnostic for_python(Diagnostic d) {

@@ -17,6 +17,7 @@
 #include "ir/serialize.h"
 #include "ir/target.h"
 #include "ir/text.h"
+#include "runtime/base/text.h"
 #include "runtime/exec/profile.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/sha256.h"
@@ -235,16 +236,20 @@ void bind_program(py::module_& m) {
         });
       })
       .def("plan", [](const Program& p, int64_t ranks, const std::string& axes, const std::string& data_axis,
-                      const std::string& entry, const std::string& target, const Spread& spread, int64_t max_bytes,
+                      const std::string& entry, const std::string& target, const Spread& spread, const std::string& max_bytes,
                       const std::string& tuning) {
         ir::Module module = p.module();
         return without_lock([&] {
           driver::PlanOptions options{.ranks = ranks, .entry = entry, .axes = axes, .data_axis = data_axis};
           options.compile.target = target, options.compile.tuning_file = tuning;
-          if (max_bytes > 0) options.max_bytes = std::to_string(max_bytes);
+          options.max_bytes = max_bytes;
+          std::optional<int64_t> most = parse_bytes(max_bytes);
+          if (!most && !max_bytes.empty())
+            throw Error(error(Code::kBadOption, "max_bytes: `{}` is no number of {}", max_bytes, kByteUnits));
           set_spread(options.compile, spread);
           std::vector<driver::PlanRow> rows = value_or_throw(driver::plan_of(module, options));
-          return std::make_pair(driver::plan_json(rows), driver::plan_text(rows, max_bytes > 0 ? max_bytes : driver::kNoLimit));
+          for (driver::PlanRow& r : rows) r.refusal = with_arguments(std::move(r.refusal));
+          return std::make_pair(driver::plan_json(rows), with_arguments(driver::plan_text(rows, most.value_or(driver::kNoLimit))));
         });
       });
 }

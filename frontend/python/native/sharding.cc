@@ -91,6 +91,28 @@ py::object placement_of(const Value& v) {
   return py::make_tuple(std::make_shared<ir::Mesh>(p->mesh), std::make_shared<ir::Sharding>(*p->sharding));
 }
 
+// How a tensor that is made like `v` is laid out: as `v` is. Where only propagation tells that of a value that is traced,
+// it may still find more axes for both: `v` is not asked, which would settle it; and parts may be padded, since nobody said
+// that axes divide the sizes. In a function of one rank there are parts alone, which have no layouts.
+py::object placement_like(const Value& v) {
+  for (std::shared_ptr<Frame> f = Frame::current(); f; f = f->parent)
+    if (!f->manual.empty()) return py::none();
+  if (!v.is_traced()) return placement_of(v);
+  nabla::Tensor t = v.operand();
+  const std::shared_ptr<Frame>& frame = t.frame();
+  const ir::Module& module = frame->context->module;
+  if (!module.mesh()) return py::none();
+  ir::ShardingRef known = frame->builder.function().values[t.id()].sharding;
+  for (auto [leaf, value] : frame->reads)
+    if (value == t.id()) known = module.state[leaf].sharding;
+  ir::ShardingRef found = known ? known : layout_of_value(*frame, t.id());
+  if (!found) return py::none();
+  ir::Sharding out = *found;
+  for (ir::DimSharding& d : out.dims) d.open = d.open || !known;
+  out.allow_padding = out.allow_padding || !known;
+  return py::make_tuple(std::make_shared<ir::Mesh>(*module.mesh()), std::make_shared<ir::Sharding>(std::move(out)));
+}
+
 // The parts of all ranks, by their numbers.
 std::vector<Value> shards_of(const Value& v) {
   PlacementRef p = v.placement();
@@ -186,6 +208,7 @@ void bind_sharding(py::module_& m) {
       });
   m.def("shard", &shard);
   m.def("placement", &placement_of);
+  m.def("placement_like", &placement_like);
   m.def("shards", &shards_of);
   m.def("unplaced", [](const Value& v) { return v.unplaced(); });
   // Outside of traced functions: what comes now may use tensors of this mesh.

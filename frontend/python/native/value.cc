@@ -507,10 +507,7 @@ PlacementRef Value::placement() const {
   if (!frame->context->module.mesh()) return nullptr;
   const ir::Function& f = frame->builder.function();
   if (!f.values[traced_.id()].sharding) {
-    auto is_parameter = [&](int id) { return std::find(f.params.begin(), f.params.end(), id) != f.params.end(); };
-    Part part = part_of(f, {traced_.id()}, [&](int id) { return is_parameter(id) || f.values[id].sharding; });
-    ir::Module module = module_of_part(frame->context->module, std::move(part.function));
-    ir::ShardingRef layout = layouts_of_results(module)[0];
+    ir::ShardingRef layout = layout_of_value(*frame, traced_.id());
     if (!layout) return nullptr;
     frame->builder.lay_out({&frame->builder, traced_.id()}, std::move(layout));
   }

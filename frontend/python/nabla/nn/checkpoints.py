@@ -14,6 +14,7 @@ import tempfile
 
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype
+from .._mesh import laid_out_like
 from .module import Module
 from .selectors import flat_paths, select
 
@@ -181,7 +182,8 @@ def load(model, path, selector=None, strict=True, names=None, stack=None):
     """Sets a Module's tensors from a file by their paths, and returns it; of a tree, returns a new one.
 
     With a selector only what it names is set and must be there. Without `strict` names may be missing or not known.
-    Values are converted to the dtypes that the model has. Raises CheckpointError for names and shapes that differ.
+    Values are converted to the dtypes that the model has, and laid out as its tensors are. Raises CheckpointError for
+    names and shapes that differ.
     names: how the file calls what the model calls otherwise: a function of the file's name that gives the model's, or
     None to leave it out; or `{pattern: name}`, in whose patterns `*` is any part between dots, which stands for the
     same `*` of the name: {"h.*.attn.w": "blocks.*.attention.weight"}; of several that fit the first counts, and names
@@ -276,7 +278,7 @@ def _load_tree(tree, stored, path, strict):
         if name in stored:
             if tuple(stored[name].shape) != tuple(x.shape):
                 raise CheckpointError(f"{path}: {name} is {stored[name].type_str()}, expected {x.type_str()}")
-            new[id(x)] = astype(stored[name], x.dtype)
+            new[id(x)] = laid_out_like(astype(stored[name], x.dtype), x)
     leaves, form = tree_flatten(tree)
     return form.unflatten([new.get(id(x), x) for x in leaves])
 
@@ -295,7 +297,7 @@ def save_checkpoint(path, model, optimizer=None, step=None, metadata=None):
 
 def load_checkpoint(path, model, optimizer=None):
     """Sets what save_checkpoint wrote. Returns `(model, optimizer, metadata)`: a Module and a stateful optimiser are
-    set in place, trees come back new. Raises CheckpointError."""
+    set in place, trees come back new; tensors are laid out as they are there. Raises CheckpointError."""
     stored = load_file(path)
     parts = {"model": {}, "optimizer": {}}
     for name, x in stored.items():

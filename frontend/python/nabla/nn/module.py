@@ -19,8 +19,7 @@ import threading
 from .. import _nabla
 from .. import tree as _tree
 from .._core import Tensor, asarray, astype
-from .._mesh import spec_of
-from ..ops.communication import shard
+from .._mesh import laid_out_like
 from . import _blame
 from ._form import Form, Static, joined
 from ._handles import successor, with_own_handle
@@ -276,8 +275,7 @@ class Module:
             like, x = own[aliases[name]], asarray(x)
             if tuple(x.shape) != tuple(like.shape):
                 raise ValueError(f"load_state_dict: {name} is {like.type_str()}, the state has {x.type_str()}")
-            x, spec = astype(x, like.dtype), spec_of(like)
-            values[aliases[name]] = with_own_handle(x if spec is None else shard(x, spec.mesh, spec))
+            values[aliases[name]] = with_own_handle(laid_out_like(astype(x, like.dtype), like))
         buffers = {name for name, _ in self.named_buffers()}
         needed = own if buffers & set(values) else [name for name in own if name not in buffers]
         missing = [name for name in needed if name not in values]

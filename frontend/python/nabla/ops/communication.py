@@ -15,8 +15,8 @@ import operator
 from .. import _nabla
 from .._core import DType, asarray
 from .._mesh import (
-    DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards, names_of, needs_reshard,
-    spec_for, spec_of, wanting_multiples)
+    DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards, laid_out, names_of,
+    needs_reshard, spec_for, spec_of)
 from ..devices import accelerator, cpu, gpu, to_device, transfer_to
 from ..tree import tree_map
 from ._common import axis_of
@@ -54,26 +54,20 @@ def shard(x, mesh, dim_specs, replicated_axes=None, partial_sum_axes=None):
 
     def one(t):
         t = asarray(t)
-        return _laid_out(t, spec_for(mesh, dim_specs, t.ndim, replicated_axes))
+        return laid_out(t, spec_for(mesh, dim_specs, t.ndim, replicated_axes))
 
     return tree_map(one, x)
 
 
-def _laid_out(x, spec):
-    now = spec_of(x)
-    if now is not None and now.mesh != spec.mesh and not x.is_traced:
-        x = _nabla.unplaced(x)
-    _nabla.enter_mesh(spec.mesh._native)
-    with wanting_multiples([x], [spec]):
-        return _nabla.shard(x, spec.mesh._native, spec._layout(x.shape), f"shard: {x.type_str()}")
-
-
-def with_sharding_constraint(x, sharding):
-    """x, laid out as a ShardingSpec says: see shard."""
-    if not isinstance(sharding, ShardingSpec):
-        raise TypeError(f"with_sharding_constraint takes a ShardingSpec, which names its mesh, got {sharding!r}: "
-                        "nabla.shard takes a mesh and a PartitionSpec")
-    return shard(x, sharding.mesh, sharding)
+def with_sharding_constraint(x, sharding, dim_specs=None, replicated_axes=None):
+    """x, or every tensor of a tree, laid out as a ShardingSpec says, or as a mesh and what shard takes beside it."""
+    if isinstance(sharding, ShardingSpec) and dim_specs is None:
+        return shard(x, sharding.mesh, sharding, replicated_axes)
+    if not isinstance(sharding, DeviceMesh) or dim_specs is None:
+        given = repr(sharding) if dim_specs is None else f"{sharding!r} and {dim_specs!r}"
+        raise TypeError("with_sharding_constraint takes a ShardingSpec, which names its mesh, or a mesh and a "
+                        f"PartitionSpec, got {given}")
+    return shard(x, sharding, dim_specs, replicated_axes)
 
 
 def reshard(x, mesh, dim_specs, replicated_axes=None):
@@ -156,7 +150,7 @@ def all_gather(sharded_tensor, axis=None, axis_name=None):
     if spec is None:
         return x
     dims = range(x.ndim) if axis is None else [axis_of(axis, x.ndim, "all_gather")]
-    return _laid_out(x, _cleared(spec, dims, None if axis_name is None else _axes_of(spec, axis_name, "all_gather")))
+    return laid_out(x, _cleared(spec, dims, None if axis_name is None else _axes_of(spec, axis_name, "all_gather")))
 
 
 def gather_all_axes(sharded_tensor):
@@ -284,7 +278,7 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
         raise ValueError(f"all_to_all: {what} dimension {join} of {x.type_str()}, which is laid out as {spec}")
     dims[join] = dims[join][:-len(axes)]
     dims[split] += axes
-    return _laid_out(x, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]))
+    return laid_out(x, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]))
 
 
 def _untiled(x, axes, split, concat):
@@ -381,7 +375,7 @@ def axis_index(mesh, axis_name=None):
     if not isinstance(axis_name, str):
         raise TypeError(f"axis_index: outside of a region it takes a mesh and the name of one axis, got {axis_name!r}")
     size = mesh.get_axis_size(axis_name)
-    return _laid_out(asarray(list(range(size))), ShardingSpec(mesh, [DimSpec([axis_name])]))
+    return laid_out(asarray(list(range(size))), ShardingSpec(mesh, [DimSpec([axis_name])]))
 
 
 @_of_trees
@@ -401,7 +395,7 @@ def distributed_broadcast(x, mesh=None, root=None):
     whole = ShardingSpec(mesh, [DimSpec()] * x.ndim)
     if root is None or spec is None or spec.is_fully_replicated():
         _rank_of(root or 0, mesh.num_devices)
-        return _laid_out(x, whole)
+        return laid_out(x, whole)
     if mesh != spec.mesh:
         raise ValueError(f"distributed_broadcast: {x.type_str()} is laid out over mesh {spec.mesh}, got mesh {mesh}")
     place = _rank_of(root, mesh.num_devices)

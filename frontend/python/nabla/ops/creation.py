@@ -6,6 +6,7 @@ import operator
 
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype, default_float, dtype_of
+from .._mesh import laid_out_like
 from ._common import emit1, sizes_of
 
 
@@ -65,23 +66,23 @@ def empty(shape, dtype=None, device=None):
 
 
 def full_like(x, value, dtype=None):
-    """A tensor of one value, shaped like x."""
+    """A tensor of one value, shaped like x, and laid out as it is over a mesh."""
     x = asarray(x)
-    return full(x.shape, value, x.dtype if dtype is None else dtype)
+    return laid_out_like(full(x.shape, value, x.dtype if dtype is None else dtype), x)
 
 
 def zeros_like(x, dtype=None):
-    """Zeros, shaped like x."""
+    """Zeros, shaped and laid out like x."""
     return full_like(x, 0, dtype)
 
 
 def ones_like(x, dtype=None):
-    """Ones, shaped like x."""
+    """Ones, shaped and laid out like x."""
     return full_like(x, 1, dtype)
 
 
 def empty_like(x, dtype=None):
-    """Zeros, shaped like x."""
+    """Zeros, shaped and laid out like x."""
     return full_like(x, 0, dtype)
 
 

@@ -4,11 +4,18 @@ Everything is made of ops, so that a step compiles under `nb.jit`. Numbers are c
 """
 
 from ... import _nabla
+from ..._mesh import laid_out_like
 from .. import _math as m
 
 
 def _decayed(g, p, weight_decay):
     return g if weight_decay == 0 else m.add(g, m.mul(p, weight_decay))
+
+
+def _zeros(p, without=()):
+    """The first value of a slot: shaped and laid out like the parameter, without some of its dimensions."""
+    sizes = [n for i, n in enumerate(p.shape) if i not in without]
+    return laid_out_like(m.zeros(sizes, p.dtype), p, without)
 
 
 def _rms(x):
@@ -21,8 +28,8 @@ class Rule:
     slot_names = ()
 
     def begin(self, p):
-        """The first slots of a parameter: zeros shaped like it."""
-        return tuple(m.zeros_like(p) for _ in self.slot_names)
+        """The first slots of a parameter: zeros shaped and laid out like it."""
+        return tuple(_zeros(p) for _ in self.slot_names)
 
     def apply(self, p, g, slots, step, lr):
         """The new parameter and slots."""
@@ -146,10 +153,9 @@ class Adafactor(Rule):
         self.scale_by_parameter, self.weight_decay = bool(scale_by_parameter), float(weight_decay)
 
     def begin(self, p):
-        shape = list(p.shape)
-        if len(shape) < 2:
-            return m.zeros_like(p), m.zeros((), p.dtype)
-        return m.zeros(shape[:-1], p.dtype), m.zeros(shape[:-2] + shape[-1:], p.dtype)
+        if p.ndim < 2:
+            return _zeros(p), m.zeros((), p.dtype)
+        return _zeros(p, (p.ndim - 1,)), _zeros(p, (p.ndim - 2,))
 
     def apply(self, p, g, slots, step, lr):
         lr = m.cast(lr, p.dtype)

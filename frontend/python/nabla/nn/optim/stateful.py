@@ -4,6 +4,7 @@ import collections.abc
 
 from ... import _nabla
 from ..._core import Tensor, asarray
+from ..._mesh import laid_out_like
 from ...tree import tree_flatten
 from .._handles import keep_handle, write_tensor
 from ..module import Module
@@ -151,7 +152,7 @@ class Optimizer:
         return dict(flat_paths(self.state))
 
     def load_state_dict(self, state):
-        """Sets the state from such a dict. Raises ValueError for names or shapes that differ."""
+        """Sets the state from such a dict, laid out as it is now. Raises ValueError for names or shapes that differ."""
         own = flat_paths(self.state)
         names = {name for name, _ in own}
         if names != set(state):
@@ -162,7 +163,7 @@ class Optimizer:
             new = asarray(state[name], x.dtype)
             if tuple(new.shape) != tuple(x.shape):
                 raise ValueError(f"load_state_dict: {name} is {x.type_str()}, the state has {new.type_str()}")
-            values[id(x)] = new
+            values[id(x)] = laid_out_like(new, x)
         leaves, form = tree_flatten(self.state)
         self.state = form.unflatten([values[id(x)] for x in leaves])
 
