@@ -10,6 +10,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/symbols.h"
 #include "ir/verifier.h"
+#include "passes/auto_shard/auto_shard.h"
 #include "passes/pipeline.h"
 #include "passes/shard/microbatch.h"
 #include "passes/strategy/state_roles.h"
@@ -201,15 +202,38 @@ Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& t
 
 namespace {
 
-Result<LoweredSet> lowered(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+// A module that passes have brought some way, and the passes that are left.
+struct Begun {
+  ir::Module module;
+  Steps graph, lowering;
+  Roles roles;  // of the module as it came
+  std::vector<passes::PassReport> passes = {};
+};
+
+Result<Begun> begun(const ir::Module& module, const CompileOptions& options) {
+  Begun out{module, {}, {}, {roles_in(module)}};
+  split_steps(passes::default_steps(module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), out.graph, out.lowering);
+  return out;
+}
+
+Status run_steps(Begun& of, const Steps& steps, const ir::Target& target, const passes::ManagerOptions& manager) {
+  auto run = NABLA_TRY(passes::run_passes(of.module, steps, ops::all_ops(), target, manager));
+  of.module = std::move(run.module);
+  append(of.passes, std::move(run.reports));
+  return Ok{};
+}
+
+Result<LoweredSet> finished(Begun from, const ir::Target& target, const CompileOptions& options) {
   LoweredSet out{target};
   const passes::ManagerOptions manager = verifying(options);
-  Steps graph, lowering;
-  split_steps(passes::default_steps(module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph,
-              lowering);
-  ir::ProgramSet set = NABLA_TRY(set_for(module, graph, manager, out));
-  (void)NABLA_TRY(lay_out(std::move(set), graph, lowering, options, {roles_in(module)}, manager, out));
+  out.passes = std::move(from.passes);
+  ir::ProgramSet set = NABLA_TRY(set_for(from.module, from.graph, manager, out));
+  (void)NABLA_TRY(lay_out(std::move(set), from.graph, from.lowering, options, from.roles, manager, out));
   return out;
+}
+
+Result<LoweredSet> lowered(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+  return finished(NABLA_TRY(begun(module, options)), target, options);
 }
 
 bool searches_layouts(const CompileOptions& options) {
@@ -243,13 +267,16 @@ double predicted(const LoweredSet& set) {
 }
 
 // A search's model knows layouts of values in the middle that propagation would not find, and not how later passes carry them
-// out: both are made, and what takes less time is taken; where one of them alone keeps within `most` bytes, that one.
-Result<LoweredSet> searched(const ir::Target& target, const ir::Module& module, CompileOptions options, int64_t most) {
-  Result<LoweredSet> found = lowered(target, module, options);
-  auto& search = options.pass_options["auto-shard"];
-  if (!found.ok() || search.count("values")) return found;
-  search["values"] = "propagated";
-  Result<LoweredSet> propagated = lowered(target, module, options);
+// out: both are made of the one search, and what takes less time is taken; where one of them alone keeps within `most` bytes, that
+// one. The first of the steps that are left is the search.
+Result<LoweredSet> searched(const ir::Target& target, Begun from, const CompileOptions& options, int64_t most) {
+  const ir::Module whole = from.module;
+  const Steps search = take_through(from.graph, "auto-shard");
+  (void)NABLA_TRY(run_steps(from, search, target, verifying(options)));
+  Result<LoweredSet> found = finished(from, target, options);
+  if (!found.ok() || search.back().options.count("values")) return found;
+  from.module = passes::with_stored_layouts_of(whole, from.module);
+  Result<LoweredSet> propagated = finished(std::move(from), target, options);
   if (!propagated.ok()) return found;
   const double as_found = predicted(*found), as_propagated = predicted(*propagated);
   const bool fits = bytes_of(*found).all <= most, other_fits = bytes_of(*propagated).all <= most;
@@ -270,16 +297,13 @@ double counted_memory(LoweredSet& set) {
 
 // A search for layouts counts the state alone: how much else these need is known when their memory is planned. Where that is too
 // much the next search counts what lives at once as well, within as much less as its count was too low.
-Result<LoweredSet> lowered_within(int64_t most, const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+Result<LoweredSet> searched_within(int64_t most, const ir::Target& target, Begun from, const CompileOptions& options) {
   constexpr int kMostSearches = 4;
-  CompileOptions attempt = options;
-  attempt.max_bytes.clear();
-  auto& search_options = attempt.pass_options["auto-shard"];
-  search_options["max-bytes"] = std::to_string(most);
+  auto& search_options = from.graph.front().options;
   RankBytes last;
   std::string why;
   for (int search = 1; search <= kMostSearches; ++search) {
-    Result<LoweredSet> made = searched(target, module, attempt, most);
+    Result<LoweredSet> made = searched(target, from, options, most);
     if (!made.ok() && (search == 1 || made.errors()[0].code != Code::kOverBudget)) return made;
     if (!made.ok()) {
       why = made.errors()[0].message;
@@ -304,14 +328,25 @@ Result<LoweredSet> lowered_within(int64_t most, const ir::Target& target, const 
   return d;
 }
 
+// The passes before the search run once, however many searches there are.
+Result<LoweredSet> lowered_by_search(const ir::Target& target, const ir::Module& module, CompileOptions options) {
+  const std::optional<int64_t> most = parse_bytes(options.max_bytes);
+  if (most) options.pass_options["auto-shard"]["max-bytes"] = options.max_bytes;
+  options.max_bytes.clear();  // a program that needs more is judged, and no error
+  Begun from = NABLA_TRY(begun(module, options));
+  Steps before = take_through(from.graph, "auto-shard");
+  from.graph.insert(from.graph.begin(), std::move(before.back()));
+  before.pop_back();
+  (void)NABLA_TRY(run_steps(from, before, target, verifying(options)));
+  if (most) return searched_within(*most, target, std::move(from), options);
+  return searched(target, std::move(from), options, std::numeric_limits<int64_t>::max());
+}
+
 }  // namespace
 
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
   // Programs of several targets lie over the ranks alike, and so have one search.
-  std::optional<int64_t> most = parse_bytes(options.max_bytes);
-  const bool searches = !has_several_targets(options) && searches_layouts(options);
-  if (searches && most) return lowered_within(*most, target, module, options);
-  if (searches) return searched(target, module, options, std::numeric_limits<int64_t>::max());
+  if (!has_several_targets(options) && searches_layouts(options) && module.stage < ir::Stage::kLocal) return lowered_by_search(target, module, options);
   return lowered(target, module, options);
 }
 

@@ -16,4 +16,8 @@ namespace nabla::passes {
 /// lie, E0402 where no layouts keep the limit (with the least that is possible), E0602 where CBC is needed and missing.
 Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context);
 
+/// The module with the layouts that `found`, which auto_shard made of it, has on leaves and inputs: all else is left to propagation,
+/// as with `values`=propagated, for which nothing is searched a second time.
+ir::Module with_stored_layouts_of(const ir::Module& module, const ir::Module& found);
+
 }  // namespace nabla::passes

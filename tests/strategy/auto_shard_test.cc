@@ -232,6 +232,19 @@ TEST(AutoShard, TakesTheQuickerOfItsValuesAndThoseOfPropagation) {
             }()).errors()[0].message, "auto-shard: values is found or propagated, not `mine`");
 }
 
+// What it takes to compare programs is their lowering, not another search.
+TEST(AutoShard, SearchesOnceForAllProgramsThatItCompares) {
+  driver::CompileOptions options = with_search("dp=2,tp=2");
+  std::map<std::string, int> times;
+  options.passes.print_after = {"auto-shard", "lower-transforms", "plan-memory"};
+  options.passes.print = [&](const passes::Pass& pass, const ir::Module&, bool) { ++times[pass.name]; };
+  auto made = driver::lower_module(transformer({}), options);
+  ASSERT_TRUE(made.ok()) << to_string(made.errors());
+  EXPECT_EQ(times["auto-shard"], 1);
+  EXPECT_EQ(times["lower-transforms"], 1);
+  EXPECT_GT(times["plan-memory"], 1);
+}
+
 // ---- The plan as a text
 
 // The words for what lies as it is used cost nothing; those of others say what they would.
