@@ -6,6 +6,7 @@
 #include "cli/driver/report.h"
 #include "cli/driver/report_exchange.h"
 #include "cli/driver/report_timeline.h"
+#include "cli/driver/spread.h"
 #include "cli/driver/tuning.h"
 #include "ir/ops/all_ops.h"
 #include "ir/symbols.h"
@@ -236,6 +237,8 @@ Result<LoweredSet> lowered(const ir::Target& target, const ir::Module& module, c
   return finished(NABLA_TRY(begun(module, options)), target, options);
 }
 
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
 bool searches_layouts(const CompileOptions& options) {
   auto search = options.pass_options.find("auto-shard");
   return search != options.pass_options.end() && search->second.count("search") && search->second.at("search") == "true";
@@ -266,6 +269,13 @@ double predicted(const LoweredSet& set) {
   return out;
 }
 
+// What a search says of the program that was taken.
+void note(LoweredSet& of, const std::string& text) {
+  for (passes::PassReport& r : of.passes)
+    if (r.pass == "auto-shard") r.remarks.push_back(text);
+  for (std::string& report : of.reports) report = with_note(report, text);
+}
+
 // A search's model knows layouts of values in the middle that propagation would not find, and not how later passes carry them
 // out: both are made of the one search, and what takes less time is taken; where one of them alone keeps within `most` bytes, that
 // one. The first of the steps that are left is the search.
@@ -281,10 +291,8 @@ Result<LoweredSet> searched(const ir::Target& target, Begun from, const CompileO
   const double as_found = predicted(*found), as_propagated = predicted(*propagated);
   const bool fits = bytes_of(*found).all <= most, other_fits = bytes_of(*propagated).all <= most;
   if (fits != other_fits ? fits : as_found <= as_propagated) return found;
-  for (passes::PassReport& r : propagated->passes)
-    if (r.pass == "auto-shard")
-      r.remarks.push_back(fmt::format("auto-shard: values in the middle lie as propagation lays them out: {:.3g} us in a run of every "
-                                      "entry, {:.3g} us as the search would have them", as_propagated, as_found));
+  note(*propagated, fmt::format("auto-shard: values in the middle lie as propagation lays them out: {:.3g} us in a run of every entry, "
+                                "{:.3g} us as the search would have them", as_propagated, as_found));
   return propagated;
 }
 
@@ -311,14 +319,14 @@ Result<LoweredSet> searched_within(int64_t most, const ir::Target& target, Begun
     }
     last = bytes_of(*made);
     if (last.all <= most) {
-      for (passes::PassReport& r : made->passes)
-        if (r.pass == "auto-shard" && search > 1)
-          r.remarks.push_back(fmt::format("auto-shard: {} searches until state and temporaries took {} bytes on a rank, of {} that are "
-                                          "allowed", search, last.all, most));
+      if (search > 1)
+        note(*made, fmt::format("auto-shard: {} searches until state and temporaries took {} bytes on a rank, of {} that are allowed",
+                                search, last.all, most));
       return made;
     }
     search_options.erase("max-bytes");
-    search_options["max-memory"] = fmt::format("{:.0f}", counted_memory(*made) * static_cast<double>(most) / static_cast<double>(last.all));
+    const double share = static_cast<double>(most) / static_cast<double>(last.all);
+    search_options["max-memory"] = fmt::format("{:.0f}", counted_memory(*made) * share);
   }
   Diagnostic d = error(Code::kOverBudget,
                        "auto-shard: no layouts were found that need {} bytes on a rank; the last ones need {} ({} of state, {} of "
@@ -328,26 +336,89 @@ Result<LoweredSet> searched_within(int64_t most, const ir::Target& target, Begun
   return d;
 }
 
+// ---- What a search is held against: the batch along all ranks.
+
+struct Plain {
+  LoweredSet set;
+  std::string options;  // that make it
+  double us;
+};
+
+// The quickest stage of ZeRO with the batch along these axes; nothing where it cannot lie so, or none keeps the limits.
+std::optional<Plain> quickest_along(const std::vector<std::string>& axes, const ir::Target& target, const ir::Module& module,
+                                    const CompileOptions& options, int64_t most_state) {
+  std::string data, shown;
+  for (const std::string& axis : axes) data += (data.empty() ? "" : ";") + axis, shown += (shown.empty() ? "" : ",") + axis;
+  CompileOptions plain = options;
+  plain.pass_options["auto-shard"] = {{"search", "false"}};
+  plain.passes.reproduce = {};  // nobody asked for this program
+  auto& strategy = plain.pass_options["apply-strategy"];
+  strategy.erase("open-batch");
+  if (const std::string given = strategy["data-axes"]; !given.empty()) data += ";" + given;
+  strategy["data-axes"] = data;
+  std::optional<Plain> best;
+  for (const char* zero : {"0", "1", "3"}) {
+    strategy["zero"] = zero;
+    Result<LoweredSet> made = lowered(target, module, plain);
+    if (!made.ok() || bytes_of(*made).state > most_state) continue;
+    const double us = predicted(*made);
+    if (!best || us < best->us) best = {std::move(*made), fmt::format("--data-axes {} --zero {}", shown, zero), us};
+  }
+  return best;
+}
+
+// Ranks lie along these axes, and nothing of the program does. `flat` is the program before the search, with all that is said.
+std::optional<Plain> data_parallel(const ir::Target& target, const ir::Module& module, const ir::Module& flat,
+                                   const CompileOptions& options, int64_t most_state) {
+  const ir::Mesh* mesh = flat.mesh();
+  if (!mesh) return std::nullopt;
+  if (auto strategy = options.pass_options.find("apply-strategy"); strategy != options.pass_options.end())
+    if (auto said = strategy->second.find("data-axes"); said != strategy->second.end() && !said->second.empty())
+      if (!mesh->temporal() || said->second != mesh->temporal()->name) return std::nullopt;  // how the batch lies is settled
+  std::vector<std::string> axes;
+  for (const ir::MeshAxis& a : mesh->axes)
+    if (!a.temporal && a.size > 1 && !lies_along(flat, a.name)) axes.push_back(a.name);
+  for (; !axes.empty(); axes.pop_back())
+    if (std::optional<Plain> found = quickest_along(axes, target, module, options, most_state)) return found;
+  return std::nullopt;
+}
+
+// What is found, or what the plain program is where that takes less time, or where nothing else keeps the limit.
+Result<LoweredSet> quicker(Result<LoweredSet> found, std::optional<Plain> plain) {
+  if (!plain || (found.ok() && predicted(*found) <= plain->us)) return found;
+  const std::string other = found.ok() ? fmt::format("{:.3g} us with the layouts that were found", predicted(*found))
+                                       : "of those that were found none keeps the limit of memory";
+  const std::string why = fmt::format("data parallel, as with {}: {:.3g} us in a run of every entry, {}", plain->options, plain->us, other);
+  note(plain->set, "auto-shard: " + why);
+  for (passes::PassReport& r : plain->set.passes)
+    if (r.pass == "auto-shard") r.texts["plan"] = passes::plan_of_layouts(*plain->set.sharded, why);
+  return std::move(plain->set);
+}
+
 // The passes before the search run once, however many searches there are.
-Result<LoweredSet> lowered_by_search(const ir::Target& target, const ir::Module& module, CompileOptions options) {
+Result<LoweredSet> lowered_by_search(const ir::Target& target, const ir::Module& module, const CompileOptions& given) {
+  CompileOptions options = given;
   const std::optional<int64_t> most = parse_bytes(options.max_bytes);
-  if (most) options.pass_options["auto-shard"]["max-bytes"] = options.max_bytes;
+  auto& search = options.pass_options["auto-shard"];
+  if (most) search["max-bytes"] = options.max_bytes;
   options.max_bytes.clear();  // a program that needs more is judged, and no error
   Begun from = NABLA_TRY(begun(module, options));
   Steps before = take_through(from.graph, "auto-shard");
   from.graph.insert(from.graph.begin(), std::move(before.back()));
   before.pop_back();
   (void)NABLA_TRY(run_steps(from, before, target, verifying(options)));
-  if (most) return searched_within(*most, target, std::move(from), options);
-  return searched(target, std::move(from), options, std::numeric_limits<int64_t>::max());
+  Result<LoweredSet> found = most ? searched_within(*most, target, from, options) : searched(target, from, options, kNoLimit);
+  if (search.count("values") || (!found.ok() && found.errors()[0].code != Code::kOverBudget)) return found;
+  const int64_t most_state = search.count("max-bytes") ? parse_bytes(search["max-bytes"]).value_or(kNoLimit) : kNoLimit;
+  return quicker(std::move(found), data_parallel(target, module, from.module, given, most_state));
 }
 
 }  // namespace
 
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
   // Programs of several targets lie over the ranks alike, and so have one search.
-  if (!has_several_targets(options) && searches_layouts(options) && module.stage < ir::Stage::kLocal) return lowered_by_search(target, module, options);
-  return lowered(target, module, options);
+  const bool searches = searches_layouts(options) && !has_several_targets(options) && module.stage < ir::Stage::kLocal;
+  return searches ? lowered_by_search(target, module, options) : lowered(target, module, options);
 }
 
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set, const CompileOptions& options) {
