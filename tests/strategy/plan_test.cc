@@ -57,6 +57,32 @@ TEST(Plan, HasARowForEveryMeshAndStage) {
   EXPECT_EQ(one_rank->size(), 1u);
 }
 
+// A row of found layouts is what a compile with --auto-shard and the same data axes makes.
+TEST(Plan, FoundLayoutsTakeTheDataAxesThatAreGiven) {
+  const ir::Module m = chain("dp=1, tp=1");
+  for (const char* data : {"", "tp"}) {
+    driver::PlanOptions options{.ranks = 4, .data_axis = data};
+    auto rows = driver::plan_of(m, options);
+    ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
+    for (const driver::PlanRow& r : *rows) {
+      if (!r.searched) continue;
+      driver::CompileOptions compile{.mesh = {r.mesh}};
+      compile.pass_options["auto-shard"]["search"] = "true";
+      if (*data) compile.pass_options["apply-strategy"]["data-axes"] = data;
+      const auto made = driver::lower_module(m, compile);
+      ASSERT_TRUE(made.ok()) << to_string(made.errors());
+      const auto report = nlohmann::json::parse(made->report);
+      EXPECT_EQ(r.memory_bytes, report["arena_bytes"]) << r.mesh << " " << data;
+      for (const auto& e : report["entries"]) EXPECT_TRUE(e["name"] != "step" || r.sent_bytes == e["sent_bytes"]) << r.mesh << " " << data;
+      if (*data && r.mesh == "dp=2,tp=2") {
+        const ir::Entry& e = *made->sharded->find_entry("step");
+        const ir::Function& f = *made->sharded->find(e.function);
+        EXPECT_EQ(f.values[static_cast<size_t>(f.params[e.reads.size()])].sharding->dims[0].str(), "tp");
+      }
+    }
+  }
+}
+
 TEST(Plan, RowsThatCannotBeSayWhy) {
   ir::Module m = chain("dp=1");
   ir::Function f = *m.find("step");
