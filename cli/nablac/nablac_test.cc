@@ -394,6 +394,21 @@ TEST_F(Nablac, PlansOfLayoutsAreWrittenAndRead) {
   EXPECT_NE(meshless.err.find("--auto-shard: the module has no mesh"), std::string::npos) << meshless.err;
 }
 
+// A limit is that of a compile: what does not keep it is no program, and found layouts keep it.
+TEST_F(Nablac, InspectsUnderALimitOfMemory) {
+  std::string file = write("m.nbl", kLayers), plan = path("m.plan");
+  Outcome large = nablac({"inspect", file, "--max-bytes", "1MB"});
+  EXPECT_EQ(large.code, 1);
+  EXPECT_NE(large.err.find("error[E0402]"), std::string::npos) << large.err;
+  Outcome none = nablac({"inspect", file, "--mesh", "tp=4", "--auto-shard", "--max-bytes", "1MB"});
+  EXPECT_NE(none.err.find("auto-shard: the state takes 8388608 bytes on a rank at least, of 33554432 in all, and at most 1000000 are"),
+            std::string::npos)
+      << none.err;
+  Outcome fits = nablac({"inspect", file, "--mesh", "tp=4", "--auto-shard-plan", plan, "--max-bytes", "9MB"});
+  EXPECT_EQ(fits.code, 0) << fits.err;
+  EXPECT_NE(read(plan).find("8388608 bytes of state on a rank"), std::string::npos) << read(plan);
+}
+
 TEST_F(Nablac, TellsItsVersions) {
   Outcome o = nablac({"--version"});
   EXPECT_EQ(o.code, 0);
