@@ -57,8 +57,34 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
   }
 }
 
-Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module& module) {
-  Buckets out = NABLA_TRY(parse_sizes(options.buckets));
+ir::SymbolRef symbol_of(const ir::Module& m, const std::string& name) {
+  auto found = std::find_if(m.symbols.begin(), m.symbols.end(), [&](const ir::SymbolRef& s) { return s->name == name; });
+  return found == m.symbols.end() ? nullptr : *found;
+}
+
+// Users know the sizes of the whole program: where it is cut, code is for what a rank has of them. `whole` is null where it is not.
+Result<SizeLists> sizes_of_rank(const SizeLists& given, const std::string& option, const ir::Module* whole, const ir::Module& local) {
+  SizeLists out;
+  for (const auto& [name, values] : given) {
+    const ir::SymbolRef size = whole ? symbol_of(*whole, name) : nullptr, part = symbol_of(local, name + ".local");
+    const bool cut = size && part && !symbol_of(local, name);
+    const int64_t parts = cut ? size->multiple / part->multiple : 1;
+    for (int64_t value : values) {
+      if (value % parts != 0) {
+        Diagnostic d = error(Code::kBadOption, "{}: {}={} is asked for, and {} lies in {} parts over mesh {}, which do not divide {}",
+                             option, name, value, name, parts, whole->mesh()->name, value);
+        d.help = fmt::format("take multiples of {}", size->multiple);
+        return d;
+      }
+      if (cut) (void)NABLA_TRY(ir::check_size(whole->symbols, name, value));
+      out[cut ? part->name : name].push_back(value / parts);
+    }
+  }
+  return out;
+}
+
+Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module* whole, const ir::Module& module) {
+  Buckets out = NABLA_TRY(sizes_of_rank(NABLA_TRY(parse_sizes(options.buckets)), "--buckets", whole, module));
   size_t combinations = 1;
   for (auto& [name, bounds] : out) {
     for (int64_t bound : bounds) (void)NABLA_TRY(ir::check_size(module.symbols, name, bound));
@@ -132,8 +158,9 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
   auto local = NABLA_TRY(passes::run_passes(set, graph, ops::all_ops(), out.target, manager));
   append(out.passes, std::move(local.reports));
   out.local = std::move(local.set);
+  const ir::Module* whole = out.sharded ? &*out.sharded : nullptr;
   for (const ir::RankClass& c : out.local.classes)
-    out.buckets.push_back(out.target.is_cuda() ? NABLA_TRY(buckets_of(options, c.module)) : Buckets());
+    out.buckets.push_back(out.target.is_cuda() ? NABLA_TRY(buckets_of(options, whole, c.module)) : Buckets());
   auto planned = NABLA_TRY(passes::run_passes(out.local, lowering, ops::all_ops(), out.target, manager));
   append(out.passes, std::move(planned.reports));
   out.planned = std::move(planned.set);
@@ -229,6 +256,10 @@ Result<LoweredSet> finished(Begun from, const ir::Target& target, const CompileO
   const passes::ManagerOptions manager = verifying(options);
   out.passes = std::move(from.passes);
   ir::ProgramSet set = NABLA_TRY(set_for(from.module, from.graph, manager, out));
+  for (passes::Step& step : from.graph)
+    if (step.pass == "specialise" && out.sharded && !step.options["sizes"].empty())
+      step.options["sizes"] = passes::print_sizes(NABLA_TRY(
+          sizes_of_rank(NABLA_TRY(parse_sizes({step.options["sizes"]})), "--specialize", &*out.sharded, set.classes[0].module)));
   (void)NABLA_TRY(lay_out(std::move(set), from.graph, from.lowering, options, from.roles, manager, out));
   return out;
 }
