@@ -406,10 +406,19 @@ std::optional<Plain> data_parallel(const ir::Target& target, const ir::Module& m
   if (auto strategy = options.pass_options.find("apply-strategy"); strategy != options.pass_options.end())
     if (auto said = strategy->second.find("data-axes"); said != strategy->second.end() && !said->second.empty())
       if (!mesh->temporal() || said->second != mesh->temporal()->name) return std::nullopt;  // how the batch lies is settled
-  std::vector<std::string> axes;
-  for (const ir::MeshAxis& a : mesh->axes)
-    if (!a.temporal && a.size > 1 && !lies_along(flat, a.name)) axes.push_back(a.name);
-  for (; !axes.empty(); axes.pop_back())
+  // All that are free, and where the batch cannot lie along them those that leave the fewest ranks aside.
+  std::vector<std::pair<int64_t, std::vector<std::string>>> choices{{1, {}}};
+  for (const ir::MeshAxis& a : mesh->axes) {
+    if (a.temporal || a.size == 1 || lies_along(flat, a.name)) continue;
+    for (size_t i = choices.size(); i-- > 0;) {
+      auto [ranks, axes] = choices[i];
+      axes.push_back(a.name);
+      choices.emplace_back(ranks * a.size, std::move(axes));
+    }
+  }
+  std::stable_sort(choices.begin(), choices.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+  choices.pop_back();  // none of them
+  for (const auto& [ranks, axes] : choices)
     if (std::optional<Plain> found = quickest_along(axes, target, module, options, most_state)) return found;
   return std::nullopt;
 }

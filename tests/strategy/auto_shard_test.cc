@@ -294,6 +294,13 @@ TEST(AutoShard, IsNoSlowerThanDataParallel) {
   }
 }
 
+// Of 6 ranks those along tp can share a batch of 8.
+TEST(AutoShard, IsDataParallelAlongTheAxesThatDivideTheBatch) {
+  EXPECT_LE(us_of(transformer(kNarrow), with_search("dp=3,tp=2")), us_of(transformer(kNarrow), with_strategy("dp=3,tp=2", "tp", "1")));
+  driver::CompileOptions both = with_strategy("dp=2,tp=2", "dp,tp", "1");
+  EXPECT_LE(us_of(transformer(kNarrow), with_search("dp=2,tp=2")), us_of(transformer(kNarrow), both));
+}
+
 TEST(AutoShard, SaysThatItIsDataParallel) {
   driver::CompiledModule made = driver::lower_module(transformer(kNarrow), with_search("dp=4")).value();
   EXPECT_NE(remarks_of(made).find("auto-shard: data parallel, as with --data-axes dp --zero 1: "), std::string::npos) << remarks_of(made);
