@@ -6,10 +6,12 @@
 #include "cli/driver/report.h"
 #include "cli/driver/report_exchange.h"
 #include "cli/driver/report_timeline.h"
+#include "cli/driver/spread.h"
 #include "cli/driver/tuning.h"
 #include "ir/ops/all_ops.h"
 #include "ir/symbols.h"
 #include "ir/verifier.h"
+#include "passes/auto_shard/auto_shard.h"
 #include "passes/pipeline.h"
 #include "passes/shard/microbatch.h"
 #include "passes/strategy/state_roles.h"
@@ -55,8 +57,34 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
   }
 }
 
-Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module& module) {
-  Buckets out = NABLA_TRY(parse_sizes(options.buckets));
+ir::SymbolRef symbol_of(const ir::Module& m, const std::string& name) {
+  auto found = std::find_if(m.symbols.begin(), m.symbols.end(), [&](const ir::SymbolRef& s) { return s->name == name; });
+  return found == m.symbols.end() ? nullptr : *found;
+}
+
+// Users know the sizes of the whole program: where it is cut, code is for what a rank has of them. `whole` is null where it is not.
+Result<SizeLists> sizes_of_rank(const SizeLists& given, const std::string& option, const ir::Module* whole, const ir::Module& local) {
+  SizeLists out;
+  for (const auto& [name, values] : given) {
+    const ir::SymbolRef size = whole ? symbol_of(*whole, name) : nullptr, part = symbol_of(local, name + ".local");
+    const bool cut = size && part && !symbol_of(local, name);
+    const int64_t parts = cut ? size->multiple / part->multiple : 1;
+    for (int64_t value : values) {
+      if (value % parts != 0) {
+        Diagnostic d = error(Code::kBadOption, "{}: {}={} is asked for, and {} lies in {} parts over mesh {}, which do not divide {}",
+                             option, name, value, name, parts, whole->mesh()->name, value);
+        d.help = fmt::format("take multiples of {}", size->multiple);
+        return d;
+      }
+      if (cut) (void)NABLA_TRY(ir::check_size(whole->symbols, name, value));
+      out[cut ? part->name : name].push_back(value / parts);
+    }
+  }
+  return out;
+}
+
+Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module* whole, const ir::Module& module) {
+  Buckets out = NABLA_TRY(sizes_of_rank(NABLA_TRY(parse_sizes(options.buckets)), "--buckets", whole, module));
   size_t combinations = 1;
   for (auto& [name, bounds] : out) {
     for (int64_t bound : bounds) (void)NABLA_TRY(ir::check_size(module.symbols, name, bound));
@@ -130,8 +158,9 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
   auto local = NABLA_TRY(passes::run_passes(set, graph, ops::all_ops(), out.target, manager));
   append(out.passes, std::move(local.reports));
   out.local = std::move(local.set);
+  const ir::Module* whole = out.sharded ? &*out.sharded : nullptr;
   for (const ir::RankClass& c : out.local.classes)
-    out.buckets.push_back(out.target.is_cuda() ? NABLA_TRY(buckets_of(options, c.module)) : Buckets());
+    out.buckets.push_back(out.target.is_cuda() ? NABLA_TRY(buckets_of(options, whole, c.module)) : Buckets());
   auto planned = NABLA_TRY(passes::run_passes(out.local, lowering, ops::all_ops(), out.target, manager));
   append(out.passes, std::move(planned.reports));
   out.planned = std::move(planned.set);
@@ -201,16 +230,45 @@ Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& t
 
 namespace {
 
-Result<LoweredSet> lowered(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
-  LoweredSet out{target};
-  const passes::ManagerOptions manager = verifying(options);
+// A module that passes have brought some way, and the passes that are left.
+struct Begun {
+  ir::Module module;
   Steps graph, lowering;
-  split_steps(passes::default_steps(module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph,
-              lowering);
-  ir::ProgramSet set = NABLA_TRY(set_for(module, graph, manager, out));
-  (void)NABLA_TRY(lay_out(std::move(set), graph, lowering, options, {roles_in(module)}, manager, out));
+  Roles roles;  // of the module as it came
+  std::vector<passes::PassReport> passes = {};
+};
+
+Result<Begun> begun(const ir::Module& module, const CompileOptions& options) {
+  Begun out{module, {}, {}, {roles_in(module)}};
+  split_steps(passes::default_steps(module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), out.graph, out.lowering);
   return out;
 }
+
+Status run_steps(Begun& of, const Steps& steps, const ir::Target& target, const passes::ManagerOptions& manager) {
+  auto run = NABLA_TRY(passes::run_passes(of.module, steps, ops::all_ops(), target, manager));
+  of.module = std::move(run.module);
+  append(of.passes, std::move(run.reports));
+  return Ok{};
+}
+
+Result<LoweredSet> finished(Begun from, const ir::Target& target, const CompileOptions& options) {
+  LoweredSet out{target};
+  const passes::ManagerOptions manager = verifying(options);
+  out.passes = std::move(from.passes);
+  ir::ProgramSet set = NABLA_TRY(set_for(from.module, from.graph, manager, out));
+  for (passes::Step& step : from.graph)
+    if (step.pass == "specialise" && out.sharded && !step.options["sizes"].empty())
+      step.options["sizes"] = passes::print_sizes(NABLA_TRY(
+          sizes_of_rank(NABLA_TRY(parse_sizes({step.options["sizes"]})), "--specialize", &*out.sharded, set.classes[0].module)));
+  (void)NABLA_TRY(lay_out(std::move(set), from.graph, from.lowering, options, from.roles, manager, out));
+  return out;
+}
+
+Result<LoweredSet> lowered(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+  return finished(NABLA_TRY(begun(module, options)), target, options);
+}
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 bool searches_layouts(const CompileOptions& options) {
   auto search = options.pass_options.find("auto-shard");
@@ -242,22 +300,30 @@ double predicted(const LoweredSet& set) {
   return out;
 }
 
+// What a search says of the program that was taken.
+void note(LoweredSet& of, const std::string& text) {
+  for (passes::PassReport& r : of.passes)
+    if (r.pass == "auto-shard") r.remarks.push_back(text);
+  for (std::string& report : of.reports) report = with_note(report, text);
+}
+
 // A search's model knows layouts of values in the middle that propagation would not find, and not how later passes carry them
-// out: both are made, and what takes less time is taken; where one of them alone keeps within `most` bytes, that one.
-Result<LoweredSet> searched(const ir::Target& target, const ir::Module& module, CompileOptions options, int64_t most) {
-  Result<LoweredSet> found = lowered(target, module, options);
-  auto& search = options.pass_options["auto-shard"];
-  if (!found.ok() || search.count("values")) return found;
-  search["values"] = "propagated";
-  Result<LoweredSet> propagated = lowered(target, module, options);
+// out: both are made of the one search, and what takes less time is taken; where one of them alone keeps within `most` bytes, that
+// one. The first of the steps that are left is the search.
+Result<LoweredSet> searched(const ir::Target& target, Begun from, const CompileOptions& options, int64_t most) {
+  const ir::Module whole = from.module;
+  const Steps search = take_through(from.graph, "auto-shard");
+  (void)NABLA_TRY(run_steps(from, search, target, verifying(options)));
+  Result<LoweredSet> found = finished(from, target, options);
+  if (!found.ok() || search.back().options.count("values")) return found;
+  from.module = passes::with_stored_layouts_of(whole, from.module);
+  Result<LoweredSet> propagated = finished(std::move(from), target, options);
   if (!propagated.ok()) return found;
   const double as_found = predicted(*found), as_propagated = predicted(*propagated);
   const bool fits = bytes_of(*found).all <= most, other_fits = bytes_of(*propagated).all <= most;
   if (fits != other_fits ? fits : as_found <= as_propagated) return found;
-  for (passes::PassReport& r : propagated->passes)
-    if (r.pass == "auto-shard")
-      r.remarks.push_back(fmt::format("auto-shard: values in the middle lie as propagation lays them out: {:.3g} us in a run of every "
-                                      "entry, {:.3g} us as the search would have them", as_propagated, as_found));
+  note(*propagated, fmt::format("auto-shard: values in the middle lie as propagation lays them out: {:.3g} us in a run of every entry, "
+                                "{:.3g} us as the search would have them", as_propagated, as_found));
   return propagated;
 }
 
@@ -270,16 +336,13 @@ double counted_memory(LoweredSet& set) {
 
 // A search for layouts counts the state alone: how much else these need is known when their memory is planned. Where that is too
 // much the next search counts what lives at once as well, within as much less as its count was too low.
-Result<LoweredSet> lowered_within(int64_t most, const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+Result<LoweredSet> searched_within(int64_t most, const ir::Target& target, Begun from, const CompileOptions& options) {
   constexpr int kMostSearches = 4;
-  CompileOptions attempt = options;
-  attempt.max_bytes.clear();
-  auto& search_options = attempt.pass_options["auto-shard"];
-  search_options["max-bytes"] = std::to_string(most);
+  auto& search_options = from.graph.front().options;
   RankBytes last;
   std::string why;
   for (int search = 1; search <= kMostSearches; ++search) {
-    Result<LoweredSet> made = searched(target, module, attempt, most);
+    Result<LoweredSet> made = searched(target, from, options, most);
     if (!made.ok() && (search == 1 || made.errors()[0].code != Code::kOverBudget)) return made;
     if (!made.ok()) {
       why = made.errors()[0].message;
@@ -287,14 +350,14 @@ Result<LoweredSet> lowered_within(int64_t most, const ir::Target& target, const 
     }
     last = bytes_of(*made);
     if (last.all <= most) {
-      for (passes::PassReport& r : made->passes)
-        if (r.pass == "auto-shard" && search > 1)
-          r.remarks.push_back(fmt::format("auto-shard: {} searches until state and temporaries took {} bytes on a rank, of {} that are "
-                                          "allowed", search, last.all, most));
+      if (search > 1)
+        note(*made, fmt::format("auto-shard: {} searches until state and temporaries took {} bytes on a rank, of {} that are allowed",
+                                search, last.all, most));
       return made;
     }
     search_options.erase("max-bytes");
-    search_options["max-memory"] = fmt::format("{:.0f}", counted_memory(*made) * static_cast<double>(most) / static_cast<double>(last.all));
+    const double share = static_cast<double>(most) / static_cast<double>(last.all);
+    search_options["max-memory"] = fmt::format("{:.0f}", counted_memory(*made) * share);
   }
   Diagnostic d = error(Code::kOverBudget,
                        "auto-shard: no layouts were found that need {} bytes on a rank; the last ones need {} ({} of state, {} of "
@@ -304,15 +367,101 @@ Result<LoweredSet> lowered_within(int64_t most, const ir::Target& target, const 
   return d;
 }
 
+// ---- What a search is held against: the batch along all ranks.
+
+struct Plain {
+  LoweredSet set;
+  std::string options;  // that make it
+  double us;
+};
+
+// The quickest stage of ZeRO with the batch along these axes; nothing where it cannot lie so, or none keeps the limits.
+std::optional<Plain> quickest_along(const std::vector<std::string>& axes, const ir::Target& target, const ir::Module& module,
+                                    const CompileOptions& options, int64_t most_state) {
+  std::string data, shown;
+  for (const std::string& axis : axes) data += (data.empty() ? "" : ";") + axis, shown += (shown.empty() ? "" : ",") + axis;
+  CompileOptions plain = options;
+  plain.pass_options["auto-shard"] = {{"search", "false"}};
+  plain.passes.reproduce = {};  // nobody asked for this program
+  auto& strategy = plain.pass_options["apply-strategy"];
+  strategy.erase("open-batch");
+  if (const std::string given = strategy["data-axes"]; !given.empty()) data += ";" + given;
+  strategy["data-axes"] = data;
+  std::optional<Plain> best;
+  for (const char* zero : {"0", "1", "3"}) {
+    strategy["zero"] = zero;
+    Result<LoweredSet> made = lowered(target, module, plain);
+    if (!made.ok() || bytes_of(*made).state > most_state) continue;
+    const double us = predicted(*made);
+    if (!best || us < best->us) best = {std::move(*made), fmt::format("--data-axes {} --zero {}", shown, zero), us};
+  }
+  return best;
+}
+
+// Ranks lie along these axes, and nothing of the program does. `flat` is the program before the search, with all that is said.
+std::optional<Plain> data_parallel(const ir::Target& target, const ir::Module& module, const ir::Module& flat,
+                                   const CompileOptions& options, int64_t most_state) {
+  const ir::Mesh* mesh = flat.mesh();
+  if (!mesh) return std::nullopt;
+  if (auto strategy = options.pass_options.find("apply-strategy"); strategy != options.pass_options.end())
+    if (auto said = strategy->second.find("data-axes"); said != strategy->second.end() && !said->second.empty())
+      if (!mesh->temporal() || said->second != mesh->temporal()->name) return std::nullopt;  // how the batch lies is settled
+  // All that are free, and where the batch cannot lie along them those that leave the fewest ranks aside.
+  std::vector<std::pair<int64_t, std::vector<std::string>>> choices{{1, {}}};
+  for (const ir::MeshAxis& a : mesh->axes) {
+    if (a.temporal || a.size == 1 || lies_along(flat, a.name)) continue;
+    for (size_t i = choices.size(); i-- > 0;) {
+      auto [ranks, axes] = choices[i];
+      axes.push_back(a.name);
+      choices.emplace_back(ranks * a.size, std::move(axes));
+    }
+  }
+  std::stable_sort(choices.begin(), choices.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+  choices.pop_back();  // none of them
+  for (const auto& [ranks, axes] : choices)
+    if (std::optional<Plain> found = quickest_along(axes, target, module, options, most_state)) return found;
+  return std::nullopt;
+}
+
+// How much less time the plain program has to take: times are predicted, and what was found needs less memory.
+constexpr double kClearlyQuicker = 0.9;
+
+// What is found, or what the plain program is where that is clearly quicker, or where nothing else keeps the limit.
+Result<LoweredSet> quicker(Result<LoweredSet> found, std::optional<Plain> plain) {
+  if (!plain || (found.ok() && predicted(*found) * kClearlyQuicker <= plain->us)) return found;
+  const std::string other = found.ok() ? fmt::format("{:.3g} us with the layouts that were found", predicted(*found))
+                                       : "of those that were found none keeps the limit of memory";
+  const std::string why = fmt::format("data parallel, as with {}: {:.3g} us in a run of every entry, {}", plain->options, plain->us, other);
+  note(plain->set, "auto-shard: " + why);
+  for (passes::PassReport& r : plain->set.passes)
+    if (r.pass == "auto-shard") r.texts["plan"] = passes::plan_of_layouts(*plain->set.sharded, why);
+  return std::move(plain->set);
+}
+
+// The passes before the search run once, however many searches there are.
+Result<LoweredSet> lowered_by_search(const ir::Target& target, const ir::Module& module, const CompileOptions& given) {
+  CompileOptions options = given;
+  const std::optional<int64_t> most = parse_bytes(options.max_bytes);
+  auto& search = options.pass_options["auto-shard"];
+  if (most) search["max-bytes"] = options.max_bytes;
+  options.max_bytes.clear();  // a program that needs more is judged, and no error
+  Begun from = NABLA_TRY(begun(module, options));
+  Steps before = take_through(from.graph, "auto-shard");
+  from.graph.insert(from.graph.begin(), std::move(before.back()));
+  before.pop_back();
+  (void)NABLA_TRY(run_steps(from, before, target, verifying(options)));
+  Result<LoweredSet> found = most ? searched_within(*most, target, from, options) : searched(target, from, options, kNoLimit);
+  if (search.count("values") || (!found.ok() && found.errors()[0].code != Code::kOverBudget)) return found;
+  const int64_t most_state = search.count("max-bytes") ? parse_bytes(search["max-bytes"]).value_or(kNoLimit) : kNoLimit;
+  return quicker(std::move(found), data_parallel(target, module, from.module, given, most_state));
+}
+
 }  // namespace
 
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
   // Programs of several targets lie over the ranks alike, and so have one search.
-  std::optional<int64_t> most = parse_bytes(options.max_bytes);
-  const bool searches = !has_several_targets(options) && searches_layouts(options);
-  if (searches && most) return lowered_within(*most, target, module, options);
-  if (searches) return searched(target, module, options, std::numeric_limits<int64_t>::max());
-  return lowered(target, module, options);
+  const bool searches = searches_layouts(options) && !has_several_targets(options) && module.stage < ir::Stage::kLocal;
+  return searches ? lowered_by_search(target, module, options) : lowered(target, module, options);
 }
 
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set, const CompileOptions& options) {

@@ -113,6 +113,7 @@ CompileOptions with_row(const ir::Module& module, const PlanOptions& options, co
     auto& search = out.pass_options["auto-shard"];
     search["search"] = "true";
     if (!options.max_bytes.empty()) search["max-bytes"] = options.max_bytes;
+    if (!options.data_axis.empty()) strategy["data-axes"] = data;  // as a compile with both; without, the search lays out the batch
   } else {
     strategy["data-axes"] = data, strategy["zero"] = std::to_string(row.zero);
   }

@@ -12,7 +12,8 @@ struct PlanOptions {
   int64_t ranks = 1;
   std::string entry;      ///< empty: the first that computes gradients, or the first of all
   std::string axes;       ///< "dp,tp": those of a module without a mesh; empty: dp
-  std::string data_axis;  ///< or several, "rep,dp"; empty: "dp" where the mesh has it, else its first axis
+  std::string data_axis;  ///< or several, "rep,dp", also where layouts are searched; empty: "dp" where the mesh has it, else its first
+                          ///< axis, and a search lays out the batch itself
   std::string max_bytes;  ///< what the state of a rank may take where layouts are searched; empty: no limit
   CompileOptions compile;  ///< target, microbatches and options of passes, for every row; `mesh` is not looked at
 };
@@ -29,7 +30,7 @@ struct PlanRow {
   int64_t ranks = 1;
   double flops = 0;                           ///< of a rank, in a run of the entry
   double work = 1;                            ///< what all ranks compute, in units of what one rank alone would
-  bool searched = false;                      ///< laid out as --auto-shard finds best, without data axes and `zero`
+  bool searched = false;                      ///< laid out as --auto-shard finds best, without `zero`
   std::string stage() const { return searched ? "auto" : std::to_string(zero); }
   double step_us() const { return exchange_us + compute_us + transfer_us; }
 };

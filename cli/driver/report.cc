@@ -229,4 +229,10 @@ std::string make_report(const ir::Module& flat, const ir::Module& planned, const
   return Reporter(flat, planned, target, buckets, context).run().dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string with_note(const std::string& report, const std::string& note) {
+  Json out = Json::parse(report);
+  out["notes"].push_back(note);
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace nabla::driver

@@ -40,6 +40,9 @@ struct ReportContext {
 std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target,
                         const SizeLists& buckets = {}, const ReportContext& context = {});
 
+/// The report with one note more: what became known when it was compared with others.
+std::string with_note(const std::string& report, const std::string& note);
+
 /// The report of a GPU program with what the compiler made of its kernels: grids, registers, shared memory, resident
 /// warps.
 std::string with_code(const std::string& report, const codegen::TargetCode& code);

@@ -37,21 +37,6 @@ bool names(const std::string& list, const std::string& axis) {
   std::replace(text.begin(), text.end(), ',', ';');
   return text.find(";" + axis + ";") != text.npos;
 }
-// Is a value of the module laid out along the axis?
-bool is_used(const ir::Module& module, const std::string& axis) {
-  auto uses = [&](const ir::Sharding& s) {
-    ir::Axes axes = ir::axes_of(s);
-    return std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == axis; });
-  };
-  for (const ir::FunctionPtr& f : module.functions) {
-    for (const ir::Value& v : f->values)
-      if (v.sharding && uses(*v.sharding)) return true;
-    for (const ir::Node& n : f->nodes)
-      if (const ir::Attr* s = n.attrs.find("sharding"); s && uses(std::get<ir::Sharding>(*s))) return true;
-  }
-  return false;
-}
-
 // The temporal axis of the mesh, or a new one, along which the batch is cut as well.
 Status set_microbatches(ir::Module& module, CompileOptions& options) {
   if (options.microbatches > ir::kMaxRanks)
@@ -61,7 +46,7 @@ Status set_microbatches(ir::Module& module, CompileOptions& options) {
   auto axis = std::find_if(axes.begin(), axes.end(), [](const ir::MeshAxis& a) { return a.temporal; });
   if (axis != axes.end()) {
     axis->size = options.microbatches;
-    if (!is_used(module, axis->name) && !names(options.pass_options["apply-strategy"]["data-axes"], axis->name)) {
+    if (!lies_along(module, axis->name) && !names(options.pass_options["apply-strategy"]["data-axes"], axis->name)) {
       Diagnostic d = error(Code::kBadOption, "--microbatches: nothing in the module is laid out along its temporal axis {}", axis->name);
       d.help = fmt::format("name it among the axes of the batch: --data-axes {}", axis->name);
       return d;
@@ -78,6 +63,22 @@ Status set_microbatches(ir::Module& module, CompileOptions& options) {
 }
 
 }  // namespace
+
+bool lies_along(const ir::Module& module, const std::string& axis) {
+  auto uses = [&](const ir::Sharding& s) {
+    ir::Axes axes = ir::axes_of(s);
+    return std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == axis; });
+  };
+  for (const ir::StateLeaf& leaf : module.state)
+    if (leaf.sharding && uses(*leaf.sharding)) return true;
+  for (const ir::FunctionPtr& f : module.functions) {
+    for (const ir::Value& v : f->values)
+      if (v.sharding && uses(*v.sharding)) return true;
+    for (const ir::Node& n : f->nodes)
+      if (const ir::Attr* s = n.attrs.find("sharding"); s && uses(std::get<ir::Sharding>(*s))) return true;
+  }
+  return false;
+}
 
 Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::string>& mesh, bool make) {
   ir::Module out = module;

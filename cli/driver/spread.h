@@ -12,5 +12,7 @@ Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::st
 /// The module with the mesh and the microbatches of the options. A temporal axis that it did not have is one of the data axes
 /// of `apply-strategy` from then on, in the options.
 Result<ir::Module> spread_over_mesh(const ir::Module& module, CompileOptions& options);
+/// Whether a leaf or a value of the module is laid out along the axis, or said to be the same along it.
+bool lies_along(const ir::Module& module, const std::string& axis);
 
 }  // namespace nabla::driver

@@ -153,10 +153,7 @@ void add_compile(CLI::App& app, int& exit_code) {
       "--tf32", args->options.tf32,
       "f32 products of GPUs may round their factors to tf32: faster, with 10 bits of fraction");
   command->add_option("--tuning", args->options.tuning_file, "tuning file that nablac tune wrote")->check(file_name());
-  command
-      ->add_option("--max-bytes", args->options.max_bytes,
-                   fmt::format("fail when the program needs more memory: {}", kByteUnits))
-      ->check(number_of_bytes());
+  args->spread.add_max_bytes(*command);
   command
       ->add_option("--remat-bytes", args->options.remat_bytes,
                    fmt::format("compute values again where the program would need more memory: {}", kByteUnits))

@@ -98,6 +98,8 @@ Status run(InspectArgs& args, const Streams& streams) {
       return error(Code::kBadOption, "--tuning is for modules; {} is a bundle, whose code stands", args.input);
     if (!args.options.specialise.empty())
       return error(Code::kBadOption, "--specialize is for modules; {} is a bundle, whose code stands", args.input);
+    if (!args.options.max_bytes.empty())
+      return error(Code::kBadOption, "--max-bytes is for modules; {} is a bundle, whose code stands", args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
     if (!args.rank_class.empty()) (void)NABLA_TRY(bundle.need_class(args.rank_class));
     if (args.source) return print_source(bundle, args, streams);
@@ -142,6 +144,7 @@ void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
       ->check(file_name());
   command->add_option("--specialize", args->options.specialise, "for a module: as in nablac compile")
       ->allow_extra_args(false);
+  args->spread.add_max_bytes(*command);
   args->spread.add_all(*command);
   command->add_flag("--json", args->json, "print the report as JSON");
   command->add_option("--html", args->html, "write the report as a page for a browser: graph, memory, work, kernels")

@@ -378,7 +378,9 @@ TEST_F(Nablac, PlansOfLayoutsAreWrittenAndRead) {
   ASSERT_EQ(nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@" + plan, "--auto-shard-plan", again}).code, 0);
   EXPECT_NE(read(again).find("# up stays as it is said: <{}, tp>\n"), std::string::npos) << read(again);
   EXPECT_EQ(nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@" + plan}).code, 0);
-  EXPECT_NE(nablac({"why", file, "up", "--mesh", "tp=4", "--auto-shard"}).out.find("dimension 1 (4096): along {tp}"), std::string::npos);
+  Outcome why = nablac({"why", file, "up", "--mesh", "tp=4", "--auto-shard"});
+  EXPECT_NE(why.out.find("dimension 1 (4096): along {tp}"), std::string::npos);
+  EXPECT_NE(why.err.find("note: layouts are explained as the search has found them; a compile takes others where"), std::string::npos);
   Outcome folder = nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@/tmp"});
   EXPECT_NE(folder.err.find("/tmp is a folder, expected a file of rules"), std::string::npos) << folder.err;
   Outcome unread = nablac({"inspect", file, "--mesh", "tp=4", "--layout", "@" + path("none.plan")});
@@ -392,6 +394,21 @@ TEST_F(Nablac, PlansOfLayoutsAreWrittenAndRead) {
   Outcome meshless = nablac({"inspect", file, "--auto-shard"});
   EXPECT_EQ(meshless.code, 2);
   EXPECT_NE(meshless.err.find("--auto-shard: the module has no mesh"), std::string::npos) << meshless.err;
+}
+
+// A limit is that of a compile: what does not keep it is no program, and found layouts keep it.
+TEST_F(Nablac, InspectsUnderALimitOfMemory) {
+  std::string file = write("m.nbl", kLayers), plan = path("m.plan");
+  Outcome large = nablac({"inspect", file, "--max-bytes", "1MB"});
+  EXPECT_EQ(large.code, 1);
+  EXPECT_NE(large.err.find("error[E0402]"), std::string::npos) << large.err;
+  Outcome none = nablac({"inspect", file, "--mesh", "tp=4", "--auto-shard", "--max-bytes", "1MB"});
+  EXPECT_NE(none.err.find("auto-shard: the state takes 8388608 bytes on a rank at least, of 33554432 in all, and at most 1000000 are"),
+            std::string::npos)
+      << none.err;
+  Outcome fits = nablac({"inspect", file, "--mesh", "tp=4", "--auto-shard-plan", plan, "--max-bytes", "9MB"});
+  EXPECT_EQ(fits.code, 0) << fits.err;
+  EXPECT_NE(read(plan).find("8388608 bytes of state on a rank"), std::string::npos) << read(plan);
 }
 
 TEST_F(Nablac, TellsItsVersions) {

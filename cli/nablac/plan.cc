@@ -55,7 +55,8 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   command->add_option("--axes", args->options.axes, "dp,tp: axes for a module that has no mesh [dp]");
   args->spread.add_rules(*command);
   command->add_option("--data-axes", args->options.data_axis,
-                      "dp or rep,dp: axes of the mesh along which the batch lies [dp, or the first]");
+                      "dp or rep,dp: axes of the mesh along which the batch lies [dp, or the first]; where given, in rows of "
+                      "found layouts too, which else lay out the batch themselves");
   command->add_option("--target", args->options.compile.target, "what predictions are for [cpu]");
   command
       ->add_option("--tuning", args->options.compile.tuning_file, "tuning file that nablac tune wrote: rates of the machine that runs it")

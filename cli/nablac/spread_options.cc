@@ -84,6 +84,13 @@ void SpreadOptions::add_offload(CLI::App& command) {
       ->check(CLI::IsMember({"none", "opt", "params", "all"}));
 }
 
+void SpreadOptions::add_max_bytes(CLI::App& command) {
+  command
+      .add_option("--max-bytes", options_.max_bytes,
+                  fmt::format("fail when the program needs more memory; --auto-shard chooses what needs no more: {}", kByteUnits))
+      ->check(number_of_bytes());
+}
+
 void SpreadOptions::add_layouts(CLI::App& command) {
   add_offload(command);
   command

@@ -21,7 +21,9 @@ class SpreadOptions {
   void add_microbatches(CLI::App& command);
   /// --offload, which needs no ranks.
   void add_offload(CLI::App& command);
-  /// It, --mesh, --layout, --data-axes, --zero, --zero-axes, --microbatches and --auto-shard: how values are laid out.
+  /// --max-bytes, which needs none either, and which found layouts keep.
+  void add_max_bytes(CLI::App& command);
+  /// --offload, --mesh, --layout, --data-axes, --zero, --zero-axes, --microbatches and --auto-shard: how values are laid out.
   void add_layouts(CLI::App& command);
   /// These, --auto-shard-plan and --grad-sync.
   void add_all(CLI::App& command);

@@ -114,8 +114,11 @@ Status run(const Options& options, const Streams& streams) {
     module = NABLA_TRY(with_strategy(module, strategy->second, target, said, reports));
   print_notes(reports, streams.err);
   ir::Module flat = NABLA_TRY(driver::simplify_module(module, target, {}, ir::Stage::kFlat));
-  if (auto search = spread.pass_options.find("auto-shard"); search != spread.pass_options.end())
+  if (auto search = spread.pass_options.find("auto-shard"); search != spread.pass_options.end()) {
     flat = NABLA_TRY(passes::run_passes(flat, {{search->first, search->second}}, ops::all_ops(), target)).module;
+    streams.err << "note: layouts are explained as the search has found them; a compile takes others where these are quicker, and "
+                   "`nablac inspect --auto-shard` says so in a note\n";
+  }
   passes::PassContext context{ops::all_ops(), target};
   for (const std::string& value : options.values)
     streams.out << with_options(NABLA_TRY(explained(flat, options, value, context)), said);

@@ -34,12 +34,11 @@ ir::Sharding completed(const ir::Mesh& mesh, const ir::ShardingRef& said, const 
 
 class Annotation {
  public:
-  Annotation(const ir::Module& m, const ProgramGraph& graph, const FoundLayouts& found, bool values, const ir::Module* in_time,
-             const ir::OpTable& ops)
-      : m_(m), out_(m), graph_(graph), found_(found), values_(values), in_time_(in_time), ops_(ops) {}
+  Annotation(const ir::Module& m, const ProgramGraph& graph, const FoundLayouts& found, const ir::Module* in_time, const ir::OpTable& ops)
+      : m_(m), out_(m), graph_(graph), found_(found), in_time_(in_time), ops_(ops) {}
 
   ir::Module run() {
-    const bool all = values_ && (!in_time_ || batch_lies_alike());
+    const bool all = !in_time_ || batch_lies_alike();
     for (const auto& [function, values] : graph_.values) {
       Function f = *function;
       for (size_t v = 0; all && v < f.values.size(); ++v) {
@@ -152,7 +151,6 @@ class Annotation {
   ir::Module out_;
   const ProgramGraph& graph_;
   const FoundLayouts& found_;
-  const bool values_;
   const ir::Module* in_time_;
   const ir::OpTable& ops_;
   std::map<const Function*, Function> functions_;  // with layouts, by what they were
@@ -160,9 +158,9 @@ class Annotation {
 
 }  // namespace
 
-ir::Module annotated(const ir::Module& module, const ProgramGraph& graph, const FoundLayouts& found, bool values,
-                     const ir::Module* in_time, const ir::OpTable& ops) {
-  return Annotation(module, graph, found, values, in_time, ops).run();
+ir::Module annotated(const ir::Module& module, const ProgramGraph& graph, const FoundLayouts& found, const ir::Module* in_time,
+                     const ir::OpTable& ops) {
+  return Annotation(module, graph, found, in_time, ops).run();
 }
 
 }  // namespace nabla::passes

@@ -39,6 +39,19 @@ Result<ir::Module> laid_out_in_time(const ir::Module& module, PassContext& conte
 
 }  // namespace
 
+ir::Module with_stored_layouts_of(const ir::Module& module, const ir::Module& found) {
+  ir::Module out = module;
+  for (size_t i = 0; i < out.state.size(); ++i) out.state[i].sharding = found.state[i].sharding;
+  for (const ir::Entry& e : out.entries) {
+    ir::Function f = *out.find(e.function);
+    const ir::Function& g = *found.find(e.function);
+    for (size_t p = 0; p < f.params.size(); ++p)
+      f.values[static_cast<size_t>(f.params[p])].sharding = g.values[static_cast<size_t>(g.params[p])].sharding;
+    out.set(std::make_shared<const ir::Function>(std::move(f)));
+  }
+  return out;
+}
+
 Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   const std::string& search = context.options.at("search");
   if (search != "true" && search != "false") return error(Code::kBadOption, "auto-shard: search is true or false, not `{}`", search);
@@ -65,7 +78,8 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   FoundLayouts found = NABLA_TRY(search_layouts(module, graph, limits, target));
   std::optional<ir::Module> in_time;
   if (module.mesh()->temporal()) in_time = NABLA_TRY(laid_out_in_time(module, context));
-  ir::Module out = annotated(module, graph, found, values == "found", in_time ? &*in_time : nullptr, context.ops);
+  ir::Module out = annotated(module, graph, found, in_time ? &*in_time : nullptr, context.ops);
+  if (values == "propagated") out = with_stored_layouts_of(module, out);
   context.texts["plan"] = plan_text(out, found);
   context.texts["memory"] = fmt::format("{:.0f}", found.state_bytes + found.kept_bytes);
   context.remarks.push_back(

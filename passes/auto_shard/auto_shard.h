@@ -2,6 +2,8 @@
 // Inter- and Intra-Operator Parallelism for Distributed Deep Learning", OSDI 2022) over the factors of ops.
 #pragma once
 
+#include <string>
+
 #include "ir/module.h"
 #include "passes/pass.h"
 
@@ -15,5 +17,13 @@ namespace nabla::passes {
 /// that max-memory counts as "memory", and a remark. E0901 without a mesh and for one of more than three axes along which ranks
 /// lie, E0402 where no layouts keep the limit (with the least that is possible), E0602 where CBC is needed and missing.
 Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context);
+
+/// The module with the layouts that `found`, which auto_shard made of it, has on leaves and inputs: all else is left to propagation,
+/// as with `values`=propagated, for which nothing is searched a second time.
+ir::Module with_stored_layouts_of(const ir::Module& module, const ir::Module& found);
+
+/// The plan of layouts that no search found: those of a module on whose leaves and inputs they are settled. `why` is what people are
+/// told of it, in its second line.
+std::string plan_of_layouts(const ir::Module& laid_out, const std::string& why);
 
 }  // namespace nabla::passes

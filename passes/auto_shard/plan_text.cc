@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "passes/auto_shard/auto_shard.h"
+
 namespace nabla::passes {
 namespace {
 
@@ -45,6 +47,23 @@ std::string reason_of(const FoundLayout& f) {
   return fmt::format("{}; `{}` costs {} more", out, words_of_layout(f.next), number(f.next_us));
 }
 
+std::string mesh_line(const ir::Mesh& mesh) {
+  std::string axes;
+  for (const ir::MeshAxis& a : mesh.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", a.name, a.size);
+  return fmt::format("# mesh {} = {{{}}}, {} ranks\n", mesh.name, axes, mesh.ranks());
+}
+
+std::string sorted(std::vector<std::string> leaves, std::vector<std::string> inputs) {
+  std::string out;
+  for (auto* lines : {&leaves, &inputs}) {
+    std::sort(lines->begin(), lines->end());
+    for (const std::string& line : *lines) out += line;
+  }
+  return out;
+}
+
+std::string name_of_input(const ir::Entry& e, size_t i) { return "input " + escaped(e.name + "." + e.inputs[i]); }
+
 bool has_words(const ir::Sharding& s) {
   ir::Axes axes = ir::axes_of(s);
   return !s.allow_padding && std::all_of(axes.begin(), axes.end(), [](const ir::AxisRef& a) { return a.size == 0; });
@@ -63,12 +82,9 @@ std::string words_of(const ir::Sharding& layout) {
 }
 
 std::string plan_text(const ir::Module& laid_out, const FoundLayouts& found) {
-  const ir::Mesh& mesh = *laid_out.mesh();
-  std::string axes;
-  for (const ir::MeshAxis& a : mesh.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", a.name, a.size);
   double all = 0;
   for (const ir::StateLeaf& leaf : laid_out.state) all += static_cast<double>(leaf.type.bytes().bounds().max);
-  std::string out = fmt::format("# mesh {} = {{{}}}, {} ranks\n", mesh.name, axes, mesh.ranks());
+  std::string out = mesh_line(*laid_out.mesh());
   out += fmt::format("# a run of every entry: exchanges {}, products {}; {} of state on a rank, of {}\n", number(found.exchange_us),
                      number(found.product_us), counted(found.state_bytes), counted(all));
   out += exchanges_of(found);
@@ -84,7 +100,7 @@ std::string plan_text(const ir::Module& laid_out, const FoundLayouts& found) {
     } else {
       const ir::Entry& e = laid_out.entries[static_cast<size_t>(f.stored->entry)];
       const ir::Function& function = *laid_out.find(e.function);
-      name = "input " + escaped(e.name + "." + e.inputs[f.stored->input]);
+      name = name_of_input(e, f.stored->input);
       layout = function.values[static_cast<size_t>(function.params[e.reads.size() + f.stored->input])].sharding;
     }
     ir::Sharding words = layout ? *layout : whole_sharding(static_cast<int>(f.layout.dims.size()));
@@ -93,10 +109,32 @@ std::string plan_text(const ir::Module& laid_out, const FoundLayouts& found) {
     if (!has_words(words)) line = "# " + line;
     (is_leaf ? leaves : inputs).push_back(std::move(line));
   }
-  std::sort(leaves.begin(), leaves.end()), std::sort(inputs.begin(), inputs.end());
-  for (const auto* lines : {&leaves, &inputs})
-    for (const std::string& line : *lines) out += line;
-  return out;
+  return out + sorted(std::move(leaves), std::move(inputs));
+}
+
+std::string plan_of_layouts(const ir::Module& laid_out, const std::string& why) {
+  std::vector<std::string> leaves, inputs;
+  auto line = [](const std::string& name, const ir::Sharding& s, const std::string& reason) {
+    return fmt::format("{}{}={}  # {}\n", has_words(s) ? "" : "# ", name, words_of(s), reason);
+  };
+  for (const ir::StateLeaf& leaf : laid_out.state) {
+    if (leaf.type.rank() == 0) continue;
+    ir::Sharding s = leaf.sharding ? *leaf.sharding : whole_sharding(leaf.type.rank());
+    const ir::Type part = local_type(*laid_out.mesh(), leaf.type, layout_of(leaf.sharding, leaf.type.rank()));
+    // Values in the middle lie as the batch does, and no leaf decides about them.
+    for (ir::DimSharding& dim : s.dims)
+      if (!dim.axes.empty()) dim.priority = std::max(dim.priority, 1);
+    leaves.push_back(line(escaped(leaf.name), s, counted(static_cast<double>(part.bytes().bounds().max)) + " on a rank"));
+  }
+  for (const ir::Entry& e : laid_out.entries) {
+    const ir::Function& f = *laid_out.find(e.function);
+    for (size_t i = 0; i < e.inputs.size(); ++i) {
+      const ir::Value& v = f.values[static_cast<size_t>(f.params[e.reads.size() + i])];
+      if (v.type.rank() == 0) continue;
+      inputs.push_back(line(name_of_input(e, i), v.sharding ? *v.sharding : whole_sharding(v.type.rank()), "an input"));
+    }
+  }
+  return mesh_line(*laid_out.mesh()) + "# " + why + "\n" + sorted(std::move(leaves), std::move(inputs));
 }
 
 }  // namespace nabla::passes

@@ -309,10 +309,17 @@ class FunctionPartition {
   }
 
   // What the node computes with is brought to where it is wanted, or it computes with what there is and its results are
-  // brought there: what sends fewer bytes.
+  // brought there: what sends fewer bytes. One gradient is fewer than the parameter and all that an optimizer remembers of it.
   std::vector<Axes> cheapest_axes(const Node& n, const Factors& factors) const {
     std::vector<Axes> best = axes_for(n, factors, true), other = axes_for(n, factors, false);
-    return best == other || sent(n, factors, best) <= sent(n, factors, other) ? best : other;
+    if (best != other && sent(n, factors, best) > sent(n, factors, other)) best = std::move(other);
+    if (n.results.size() == 1 || !goes_over_elements(factors)) return best;
+    std::vector<Axes> wanted = axes_for(n, factors, true, false);
+    return best == wanted || sent(n, factors, best) <= sent(n, factors, wanted) ? best : wanted;
+  }
+  static bool goes_over_elements(const Factors& factors) {
+    return std::all_of(factors.factors.begin(), factors.factors.end(),
+                       [](const Factors::Factor& f) { return f.kind == Factors::Kind::kPass; });
   }
   double sent(const Node& n, const Factors& factors, const std::vector<Axes>& axes) const {
     std::set<size_t> kept = may_stay_pending(n, axes);
@@ -337,8 +344,8 @@ class FunctionPartition {
   }
 
   // The axes of every factor: those of the results' layouts and of the operands', the largest first, in this order or
-  // the other. No axis splits two factors.
-  std::vector<Axes> axes_for(const Node& n, const Factors& factors, bool results_first) const {
+  // the other, or those of the results alone. No axis splits two factors.
+  std::vector<Axes> axes_for(const Node& n, const Factors& factors, bool results_first, bool operands = true) const {
     std::vector<Axes> out(factors.factors.size());
     Axes used;
     auto take = [&](const Factors::Tensor& dims, const Layout& layout, bool sums) {
@@ -359,7 +366,7 @@ class FunctionPartition {
       for (size_t r = 0; r < n.results.size(); ++r) take(factors.results[r], declared(n.results[r]), false);
     };
     if (results_first) take_results();
-    std::vector<size_t> order(n.operands.size());
+    std::vector<size_t> order(operands ? n.operands.size() : 0);
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(n.operands[a]) > bytes(n.operands[b]); });
     for (bool sums : {true, false})

@@ -26,7 +26,8 @@ def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=
     """Compares meshes of `ranks` ranks, each with zero 0, 1 and 3 and as auto_shard lays it out, as `nablac plan` does;
     no kernel is compiled.
 
-    axes: names of the mesh's axes, by default only "dp". data_axes: those of the batch, by default "dp", or the first.
+    axes: names of the mesh's axes, by default only "dp". data_axes: those of the batch, by default "dp", or the first;
+    where given, of the rows of auto_shard too, which else lays out the batch itself.
     entry: whose run is a step, by default the first that computes gradients. target: what predictions are for.
     layouts, microbatches, offload: as in compile_bundle. max_bytes, such as "256MiB": rows that need more memory are
     printed last, and found layouts keep within; the host's does not count. tuning: file that `nablac tune` wrote:

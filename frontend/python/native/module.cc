@@ -105,6 +105,8 @@ constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
     {"remat-bytes", "remat_bytes"},
     {"--max-bytes", "max_bytes"},
     {"max-bytes", "max_bytes"},
+    {"--specialize", "specialize"},
+    {"--buckets", "buckets"},
     {"--target", "target"},
     {"--no-library", "library=False"},
     {"--class", "rank_class"},
