@@ -461,7 +461,12 @@ Result<LoweredSet> lowered_by_search(const ir::Target& target, const ir::Module&
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
   // Programs of several targets lie over the ranks alike, and so have one search.
   const bool searches = searches_layouts(options) && !has_several_targets(options) && module.stage < ir::Stage::kLocal;
-  return searches ? lowered_by_search(target, module, options) : lowered(target, module, options);
+  if (!searches) return lowered(target, module, options);
+  Result<LoweredSet> made = lowered_by_search(target, module, options);
+  if (made.ok() && options.deterministic)
+    note(*made, "auto-shard: bits are those of these layouts: a search for another mesh may find others, with other parts of sums; "
+                "--layout takes the plan of this one there");
+  return made;
 }
 
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set, const CompileOptions& options) {

@@ -278,9 +278,9 @@ class KernelPrinter {
       fold_prefix_ = "return ";
     }
     if (lane >= 0) {
-      out_.open(fmt::format("{}nb_reduce{}<{}>({}, {}, {}, [&](long {}, auto n) NB_INLINE {{", fold_prefix_,
-                            d == DType::kBool ? "_mask" : is_fixed(c, d) ? "_fixed" : "", vector_type(d), op_name(c), identity(c, d), extent(lane),
-                            axis_name(lane)));
+      const char* form = d == DType::kBool ? "_mask" : is_fixed(c, d) ? "_fixed" : "";
+      out_.open(fmt::format("{}nb_reduce{}<{}>({}, {}, {}, [&](long {}, auto n) NB_INLINE {{", fold_prefix_, form, vector_type(d),
+                            op_name(c), identity(c, d), extent(lane), axis_name(lane)));
       close += "})";
     }
     ExprPrinter inner(k_, places_, out_, next_temp_);

@@ -289,4 +289,10 @@ Status check_deterministic(const ir::Module& local, PassContext& context) {
   return Ok{};
 }
 
+void note_deterministic(Diagnostics& errors, const std::string& temporal_axis) {
+  for (Diagnostic& d : errors)
+    d.notes.push_back(fmt::format("deterministic: microbatches exchange parts of sums along {}, where they would add up sums of their "
+                                  "own; without that option the program may be separable", temporal_axis));
+}
+
 }  // namespace nabla::passes

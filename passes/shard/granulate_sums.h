@@ -15,5 +15,7 @@ Result<ir::Module> granulate_sums(const ir::Module& module, PassContext& context
 /// E0210 where ranks or microbatches would combine floating-point numbers in an order of their own: for local modules. A
 /// remark says what is gathered instead.
 Status check_deterministic(const ir::Module& local, PassContext& context);
+/// Adds to errors of the loop over microbatches what a deterministic program asks of it.
+void note_deterministic(Diagnostics& errors, const std::string& temporal_axis);
 
 }  // namespace nabla::passes

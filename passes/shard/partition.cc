@@ -590,11 +590,7 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   if (!mesh.temporal()) return out;
   Status looped = add_microbatch_loops(sharded, NABLA_TRY(exchange_option(context)), out, context.ops);
   if (looped.ok()) return out;
-  if (is_deterministic(context))
-    for (Diagnostic& d : looped.errors())
-      d.notes.push_back(
-          fmt::format("deterministic: microbatches exchange parts of sums along {}, where they would add up sums of their own; "
-                      "without that option the program may be separable", mesh.temporal()->name));
+  if (is_deterministic(context)) note_deterministic(looped.errors(), mesh.temporal()->name);
   return looped.errors();
 }
 
