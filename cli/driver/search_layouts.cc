@@ -1,0 +1,215 @@
+#include "cli/driver/search_layouts.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "cli/driver/begun.h"
+#include "cli/driver/report.h"
+#include "cli/driver/report_timeline.h"
+#include "cli/driver/spread.h"
+#include "passes/auto_shard/auto_shard.h"
+#include "runtime/base/text.h"
+
+namespace nabla::driver {
+namespace {
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+/// Of the rank that needs most.
+struct RankBytes {
+  int64_t all = 0, state = 0;
+};
+RankBytes bytes_of(const LoweredSet& set) {
+  RankBytes out;
+  for (const ir::RankClass& c : set.planned.classes) {
+    int64_t state = 0;
+    for (const ir::StateLeaf& leaf : c.module.state) state += leaf.type.bytes().value();
+    if (c.module.plan->arena_bytes > out.all) out = {c.module.plan->arena_bytes, state};
+  }
+  return out;
+}
+
+// A run of every entry, on the rank that takes longest.
+double predicted(const LoweredSet& set) {
+  double out = 0;
+  for (const std::string& report : set.reports) {
+    double all = 0;
+    for (const auto& [entry, us] : predicted_us(report)) all += us;
+    out = std::max(out, all);
+  }
+  return out;
+}
+
+// What a search says of the program that was taken.
+void note(LoweredSet& of, const std::string& text) {
+  for (passes::PassReport& r : of.passes)
+    if (r.pass == "auto-shard") r.remarks.push_back(text);
+  for (std::string& report : of.reports) report = with_note(report, text);
+}
+
+// A search's model knows layouts of values in the middle that propagation would not find, and not how later passes carry them
+// out: both are made of the one search, and what takes less time is taken; where one of them alone keeps within `most` bytes, that
+// one. The first of the steps that are left is the search.
+Result<LoweredSet> searched(const ir::Target& target, Begun from, const CompileOptions& options, int64_t most) {
+  const ir::Module whole = from.module;
+  const Steps search = take_through(from.graph, "auto-shard");
+  (void)NABLA_TRY(run_steps(from, search, target, verifying(options)));
+  Result<LoweredSet> found = finished(from, target, options);
+  if (!found.ok() || search.back().options.count("values")) return found;
+  from.module = passes::with_stored_layouts_of(whole, from.module);
+  Result<LoweredSet> propagated = finished(std::move(from), target, options);
+  if (!propagated.ok()) return found;
+  const double as_found = predicted(*found), as_propagated = predicted(*propagated);
+  const bool fits = bytes_of(*found).all <= most, other_fits = bytes_of(*propagated).all <= most;
+  if (fits != other_fits ? fits : as_found <= as_propagated) return found;
+  note(*propagated, fmt::format("auto-shard: values in the middle lie as propagation lays them out: {:.3g} us in a run of every entry, "
+                                "{:.3g} us as the search would have them", as_propagated, as_found));
+  return propagated;
+}
+
+// What the search that made it counts as the memory of a rank.
+double counted_memory(LoweredSet& set) {
+  for (passes::PassReport& r : set.passes)
+    if (auto memory = r.texts.find("memory"); memory != r.texts.end()) return std::stod(memory->second);
+  return 0;
+}
+
+// A search for layouts counts the state alone: how much else these need is known when their memory is planned. Where that is too
+// much the next search counts what lives at once as well, within as much less as its count was too low.
+Result<LoweredSet> searched_within(int64_t most, const ir::Target& target, Begun from, const CompileOptions& options) {
+  constexpr int kMostSearches = 4;
+  auto& search_options = from.graph.front().options;
+  RankBytes last;
+  std::string why;
+  for (int search = 1; search <= kMostSearches; ++search) {
+    Result<LoweredSet> made = searched(target, from, options, most);
+    if (!made.ok() && (search == 1 || made.errors()[0].code != Code::kOverBudget)) return made;
+    if (!made.ok()) {
+      why = made.errors()[0].message;
+      break;
+    }
+    last = bytes_of(*made);
+    if (last.all <= most) {
+      if (search > 1)
+        note(*made, fmt::format("auto-shard: {} searches until state and temporaries took {} bytes on a rank, of {} that are allowed",
+                                search, last.all, most));
+      return made;
+    }
+    search_options.erase("max-bytes");
+    const double share = static_cast<double>(most) / static_cast<double>(last.all);
+    search_options["max-memory"] = fmt::format("{:.0f}", counted_memory(*made) * share);
+  }
+  Diagnostic d = error(Code::kOverBudget,
+                       "auto-shard: no layouts were found that need {} bytes on a rank; the last ones need {} ({} of state, {} of "
+                       "temporaries)", most, last.all, last.state, last.all - last.state);
+  if (!why.empty()) d.notes.push_back("by what the search counts: " + why);
+  d.help = "raise --max-bytes, cut the batch with --microbatches, or give up speed for memory with --remat-bytes";
+  return d;
+}
+
+// ---- What a search is held against: the batch along all ranks.
+
+struct Plain {
+  LoweredSet set;
+  std::string options;  // that make it
+  double us;
+};
+
+// The quickest stage of ZeRO with the batch along these axes; nothing where it cannot lie so, or none keeps the limits.
+std::optional<Plain> quickest_along(const std::vector<std::string>& axes, const ir::Target& target, const ir::Module& module,
+                                    const CompileOptions& options, int64_t most_state) {
+  std::string data, shown;
+  for (const std::string& axis : axes) data += (data.empty() ? "" : ";") + axis, shown += (shown.empty() ? "" : ",") + axis;
+  CompileOptions plain = options;
+  plain.pass_options["auto-shard"] = {{"search", "false"}};
+  plain.passes.reproduce = {};  // nobody asked for this program
+  auto& strategy = plain.pass_options["apply-strategy"];
+  strategy.erase("open-batch");
+  if (const std::string given = strategy["data-axes"]; !given.empty()) data += ";" + given;
+  strategy["data-axes"] = data;
+  std::optional<Plain> best;
+  for (const char* zero : {"0", "1", "3"}) {
+    strategy["zero"] = zero;
+    Result<LoweredSet> made = lowered(target, module, plain);
+    if (!made.ok() || bytes_of(*made).state > most_state) continue;
+    const double us = predicted(*made);
+    if (!best || us < best->us) best = {std::move(*made), fmt::format("--data-axes {} --zero {}", shown, zero), us};
+  }
+  return best;
+}
+
+// Ranks lie along these axes, and nothing of the program does. `flat` is the program before the search, with all that is said.
+std::optional<Plain> data_parallel(const ir::Target& target, const ir::Module& module, const ir::Module& flat,
+                                   const CompileOptions& options, int64_t most_state) {
+  const ir::Mesh* mesh = flat.mesh();
+  if (!mesh) return std::nullopt;
+  if (auto strategy = options.pass_options.find("apply-strategy"); strategy != options.pass_options.end())
+    if (auto said = strategy->second.find("data-axes"); said != strategy->second.end() && !said->second.empty())
+      if (!mesh->temporal() || said->second != mesh->temporal()->name) return std::nullopt;  // how the batch lies is settled
+  // All that are free, and where the batch cannot lie along them those that leave the fewest ranks aside.
+  std::vector<std::pair<int64_t, std::vector<std::string>>> choices{{1, {}}};
+  for (const ir::MeshAxis& a : mesh->axes) {
+    if (a.temporal || a.size == 1 || lies_along(flat, a.name)) continue;
+    for (size_t i = choices.size(); i-- > 0;) {
+      auto [ranks, axes] = choices[i];
+      axes.push_back(a.name);
+      choices.emplace_back(ranks * a.size, std::move(axes));
+    }
+  }
+  std::stable_sort(choices.begin(), choices.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+  choices.pop_back();  // none of them
+  for (const auto& [ranks, axes] : choices)
+    if (std::optional<Plain> found = quickest_along(axes, target, module, options, most_state)) return found;
+  return std::nullopt;
+}
+
+// How much less time the plain program has to take: times are predicted, and what was found needs less memory.
+constexpr double kClearlyQuicker = 0.9;
+
+// What is found, or what the plain program is where that is clearly quicker, or where nothing else keeps the limit.
+Result<LoweredSet> quicker(Result<LoweredSet> found, std::optional<Plain> plain) {
+  if (!plain || (found.ok() && predicted(*found) * kClearlyQuicker <= plain->us)) return found;
+  const std::string other = found.ok() ? fmt::format("{:.3g} us with the layouts that were found", predicted(*found))
+                                       : "of those that were found none keeps the limit of memory";
+  const std::string why = fmt::format("data parallel, as with {}: {:.3g} us in a run of every entry, {}", plain->options, plain->us, other);
+  note(plain->set, "auto-shard: " + why);
+  for (passes::PassReport& r : plain->set.passes)
+    if (r.pass == "auto-shard") r.texts["plan"] = passes::plan_of_layouts(*plain->set.sharded, why);
+  return std::move(plain->set);
+}
+
+// The passes before the search run once, however many searches there are.
+Result<LoweredSet> quickest(const ir::Target& target, const ir::Module& module, const CompileOptions& given) {
+  CompileOptions options = given;
+  const std::optional<int64_t> most = parse_bytes(options.max_bytes);
+  auto& search = options.pass_options["auto-shard"];
+  if (most) search["max-bytes"] = options.max_bytes;
+  options.max_bytes.clear();  // a program that needs more is judged, and no error
+  Begun from = NABLA_TRY(begun(module, options));
+  Steps before = take_through(from.graph, "auto-shard");
+  from.graph.insert(from.graph.begin(), std::move(before.back()));
+  before.pop_back();
+  (void)NABLA_TRY(run_steps(from, before, target, verifying(options)));
+  Result<LoweredSet> found = most ? searched_within(*most, target, from, options) : searched(target, from, options, kNoLimit);
+  if (search.count("values") || (!found.ok() && found.errors()[0].code != Code::kOverBudget)) return found;
+  const int64_t most_state = search.count("max-bytes") ? parse_bytes(search["max-bytes"]).value_or(kNoLimit) : kNoLimit;
+  return quicker(std::move(found), data_parallel(target, module, from.module, given, most_state));
+}
+
+}  // namespace
+
+bool searches_layouts(const ir::Module& module, const CompileOptions& options) {
+  auto search = options.pass_options.find("auto-shard");
+  const bool asked = search != options.pass_options.end() && search->second.count("search") && search->second.at("search") == "true";
+  return asked && options.target.find(',') == options.target.npos && module.stage < ir::Stage::kLocal;
+}
+
+Result<LoweredSet> lowered_by_search(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
+  Result<LoweredSet> made = quickest(target, module, options);
+  if (made.ok() && options.deterministic)
+    note(*made, "auto-shard: bits are those of these layouts: a search for another mesh may find others, with other parts of sums; "
+                "--layout takes the plan of this one there");
+  return made;
+}
+
+}  // namespace nabla::driver
