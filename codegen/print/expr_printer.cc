@@ -311,9 +311,10 @@ std::string ExprPrinter::print_call(const Expr& e) {
   }
   if (fn == "convert") {
     DType from = e->args[0]->dtype;
-    if (const Expr& wide = e->args[0]; is_narrow_float(e->dtype) && wide->kind == ExprKind::kCall &&
-                                       wide->fn->name == "convert" && wide->args[0]->dtype == e->dtype && is_rounded(wide->args[0]))
-      return vector ? print_vector(wide->args[0]) : print(wide->args[0]);  // rounded, widened, and rounded again
+    const Expr& wide = e->args[0];
+    bool widened = is_narrow_float(e->dtype) && from == DType::kF32 && wide->kind == ExprKind::kCall && wide->fn->name == "convert";
+    if (widened && wide->args[0]->dtype == e->dtype && is_rounded(wide->args[0]))
+      return vector ? print_vector(wide->args[0]) : print(wide->args[0]);  // widening loses nothing
     if (vector && e->dtype == DType::kI32 && e->args[0]->kind == ExprKind::kAxis)
       return "nb_iota32(" + cpp_name(k_.axes[lane_axis].name) + ")";
     std::string x = operand(0);
