@@ -46,6 +46,8 @@ struct Instruction {
     uint64_t width = high >> 9 & 7;
     return opcode() == kAsyncCopy && compute >= 100 ? 4 + width / 2 : width;
   }
+  // Until the next one of the warp may be issued.
+  int clocks() const { return std::max(1, static_cast<int>(high >> 41 & 0xf)); }
   // The scoreboard that is set until the result is there; 7: none.
   unsigned sets() const { return static_cast<unsigned>(high >> 46 & 7); }
   // A bit for each scoreboard that it waits for.
@@ -97,15 +99,19 @@ struct Block {
   int order = -1;      // in which blocks are left by a walk from the first; -1: no way leads to it
   int dominator = -1;  // the last block, other than itself, that all ways to it come through
   int loop = 0;        // the innermost one around it
+  bool skipped = false;  // in a trip of that loop
 };
 
 class Graph {
  public:
-  Graph(std::string_view code, int compute) : code_(code), compute_(compute), size_(static_cast<int>(code.size() / kInstructionBytes)) {
+  Graph(std::string_view code, int compute)
+      : code_(code), compute_(compute), size_(static_cast<int>(code.size() / kInstructionBytes)) {
     cut();
     walk();
     find_dominators();
     find_loops();
+    waits_.assign(static_cast<size_t>(size_), false);
+    find_loads();
   }
 
   KernelCode read() {
@@ -114,11 +120,17 @@ class Graph {
     for (const Block& b : blocks_)
       for (int i = b.first; i < b.end; ++i) {
         Instruction in = at(code_, static_cast<size_t>(i));
-        if (b.order >= 0)
-          count(in, compute_, out.loops[static_cast<size_t>(b.loop)].own);
-        else
+        if (b.order >= 0) {
+          CodeLoop& loop = out.loops[static_cast<size_t>(b.loop)];
+          count(in, compute_, loop.own);
+          loop.clocks += in.clocks(), loop.waits += waits_[static_cast<size_t>(i)];
+          if (!b.skipped) continue;
+          loop.skipped += in.opcode() != kNop, loop.skipped_clocks += in.clocks(), loop.skipped_waits += waits_[static_cast<size_t>(i)];
+        } else {
           out.apart += in.opcode() != kNop && target(i) != i;  // the code ends in a branch to itself, and fills up
+        }
       }
+    out.loads_in_flight = flight_.loads, out.bytes_in_flight = flight_.bytes;
     return out;
   }
 
@@ -221,45 +233,62 @@ class Graph {
       if (open.empty()) continue;
       int loop = static_cast<int>(loops_.size()), around = blocks_[static_cast<size_t>(*head)].loop;
       loops_[static_cast<size_t>(around)].innermost = false;
-      loops_.push_back({around, loops_[static_cast<size_t>(around)].depth + 1, blocks_[static_cast<size_t>(*head)].first, true, {}});
+      int depth = loops_[static_cast<size_t>(around)].depth + 1;
+      loops_.push_back({around, depth, blocks_[static_cast<size_t>(*head)].first, true, {}});
       blocks_[static_cast<size_t>(*head)].loop = loop;
+      const std::vector<int> sources = open;
       while (!open.empty()) {
         Block& b = blocks_[static_cast<size_t>(open.back())];
         open.pop_back();
         if (b.loop == loop) continue;
         b.loop = loop;
+        const int number = static_cast<int>(&b - blocks_.data());
+        b.skipped = !std::all_of(sources.begin(), sources.end(), [&](int source) { return dominates(number, source); });
         for (int from : b.before)
           if (order(from) >= 0) open.push_back(from);
       }
     }
   }
 
+  // In the order of the text. What has been issued is forgotten where the way goes on elsewhere.
+  void find_loads() {
+    struct Pending {
+      int loads = 0, bytes = 0, since = 0;
+    };
+    std::array<Pending, 8> pending{};
+    int wait = 1;  // the next wait's number
+    for (int i = 0; i < size_; ++i) {
+      Instruction in = at(code_, static_cast<size_t>(i));
+      bool news = false;
+      for (unsigned s = 0; s < 6; ++s) {
+        if (!(in.awaits() >> s & 1)) continue;
+        news |= pending[s].loads > 0 && pending[s].since == wait;
+        pending[s] = {};
+      }
+      if (news) waits_[static_cast<size_t>(i)] = true, ++wait;
+      if (in.opcode() == kGlobalLoad) {
+        AccessCounts width;
+        count_access(in.width(compute_), width);
+        Pending& p = pending[in.sets()];
+        ++p.loads, p.bytes += width.bytes(), p.since = wait;
+      }
+      Pending all;
+      for (unsigned s = 0; s < 6; ++s) all.loads += pending[s].loads, all.bytes += pending[s].bytes;
+      flight_.loads = std::max(flight_.loads, all.loads), flight_.bytes = std::max(flight_.bytes, all.bytes);
+      if (ends(i)) pending = {};
+    }
+  }
+
   std::string_view code_;
   int compute_, size_;
+  struct {
+    int loads = 0, bytes = 0;
+  } flight_;
+  std::vector<bool> waits_;
   std::vector<Block> blocks_;
   std::vector<int> left_;
   std::vector<CodeLoop> loops_;
 };
-
-// In the order of the text. What has been issued is forgotten where the way goes on elsewhere.
-void find_in_flight(std::string_view code, int compute, KernelCode& out) {
-  std::array<int, 8> loads{}, bytes{};
-  for (size_t i = 0; i < code.size() / kInstructionBytes; ++i) {
-    Instruction in = at(code, i);
-    for (unsigned s = 0; s < 6; ++s)
-      if (in.awaits() >> s & 1) loads[s] = bytes[s] = 0;
-    if (in.opcode() == kGlobalLoad) {
-      AccessCounts width;
-      count_access(in.width(compute), width);
-      ++loads[in.sets()], bytes[in.sets()] += width.bytes();
-    }
-    int all = 0, moved = 0;
-    for (unsigned s = 0; s < 6; ++s) all += loads[s], moved += bytes[s];
-    out.loads_in_flight = std::max(out.loads_in_flight, all), out.bytes_in_flight = std::max(out.bytes_in_flight, moved);
-    bool leaves = (in.opcode() == kExit || in.opcode() == kReturn) && in.always();
-    if (leaves || !in.goes_on()) loads = bytes = {};
-  }
-}
 
 }  // namespace
 
@@ -270,9 +299,7 @@ InstructionCounts count_instructions(std::string_view code, int compute) {
 }
 
 KernelCode read_code(std::string_view code, int compute) {
-  KernelCode out = Graph(code, compute).read();
-  find_in_flight(code, compute, out);
-  return out;
+  return Graph(code, compute).read();
 }
 
 }  // namespace nabla::codegen

@@ -35,6 +35,11 @@ struct CodeLoop {
   int first = 0;                 ///< the instruction to which it branches back
   bool innermost = true;         ///< no loop stands in it
   InstructionCounts own;         ///< what stands in it and in no loop inside
+  /// Of those, by themselves: clocks from one to the next as the compiler plans them, and how often a warp waits for a load from
+  /// global memory that was issued after the wait before.
+  int clocks = 0, waits = 0;
+  /// Of its own instructions those that a branch may go round in a trip, their clocks, and such waits among them.
+  int skipped = 0, skipped_clocks = 0, skipped_waits = 0;
   bool operator==(const CodeLoop&) const = default;
 };
 

@@ -113,6 +113,8 @@ TEST(Sass, LoadsAreInFlightUntilOneIsNeeded) {
     SCOPED_TRACE(target);
     CudaKernelFacts one = facts_of("y[threadIdx.x] = x[n[n[threadIdx.x]]];\n", target);
     EXPECT_EQ(one.code.loads_in_flight, 1);
+    EXPECT_EQ(one.code.loops[0].waits, 3);
+    EXPECT_GE(one.code.loops[0].clocks, one.code.loops[0].own.all);
     EXPECT_EQ(one.code.bytes_in_flight, 4);
     for (int count : {2, 4, 8}) {
       std::string wide = fmt::format(
@@ -125,6 +127,7 @@ TEST(Sass, LoadsAreInFlightUntilOneIsNeeded) {
       EXPECT_LE(k.code.loads_in_flight, count);
       EXPECT_GE(k.code.loads_in_flight, std::min(count, 6));
       EXPECT_EQ(k.code.bytes_in_flight, 16 * k.code.loads_in_flight);
+      EXPECT_EQ(k.code.loops[0].waits, count <= k.code.loads_in_flight ? 1 : 2);
     }
   }
 }
@@ -135,6 +138,29 @@ TEST(Sass, UsesEndWhatIsInFlight) {
     std::string chain =
         "float s = x[threadIdx.x];\ny[threadIdx.x] = s;\n__syncthreads();\ns = x[threadIdx.x + 1];\ny[threadIdx.x + 1] = s;\n";
     EXPECT_EQ(facts_of(chain, target).code.loads_in_flight, 1) << target;
+  }
+}
+
+// Of two ways through a loop neither is always gone, and what stands before and after them is.
+TEST(Sass, BranchesGoRoundCode) {
+  const std::string plain = "float s = 0;\n#pragma unroll 1\nfor (int j = 0; j < n[0]; ++j) s = s * x[j] + 1;\ny[0] = s;\n";
+  const std::string parted =
+      "float s = 0;\n#pragma unroll 1\nfor (int j = 0; j < n[0]; ++j) {\n  s = s * x[j] + 1;\n"
+      "  if (n[j + 1]) { y[j] = s; y[j + 64] = s + 1; s = sqrtf(s) + x[j + 7]; y[j + 9] = s; }\n}\ny[0] = s;\n";
+  auto loop_of = [](const std::string& body, const char* target) {
+    CudaKernelFacts k = facts_of(body, target);
+    for (const CodeLoop& l : k.code.loops)
+      if (l.depth == 1 && l.own.global_loads.total() > 0) return l;
+    ADD_FAILURE() << target << ": no loop";
+    return CodeLoop{};
+  };
+  for (const char* target : kTargets) {
+    EXPECT_EQ(loop_of(plain, target).skipped, 0) << target;
+    CodeLoop l = loop_of(parted, target);
+    EXPECT_GT(l.skipped, 3) << target;
+    EXPECT_LT(l.skipped, l.own.all - 3) << target;
+    EXPECT_GE(l.skipped_clocks, l.skipped) << target;
+    EXPECT_LT(l.skipped_clocks, l.clocks) << target;
   }
 }
 
