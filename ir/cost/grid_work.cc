@@ -18,6 +18,7 @@ using namespace kernel_ir;  // NOLINT: walks kernel_ir
 
 constexpr int kWarp = 32;
 constexpr double kKeptBytes = 64 << 10;  // of an array that stays in the cache of each multiprocessor
+constexpr double kLargest = 1e15;        // of counts that become integers: sizes may be as large as their symbols say
 
 double most(const Dim& d) { return static_cast<double>(d.bounds().max); }
 double bytes_of_array(const Buffer& b) { return most(Type(b.dtype, b.shape).bytes()); }
@@ -43,7 +44,7 @@ class Sectors {
     std::set<int64_t> found;
     double points = 1;
     for (int a : lanes_) points *= most(k_.axes[static_cast<size_t>(a)].extent);
-    const auto packs = static_cast<int64_t>(std::max(1.0, points / pack_)), first = packs / 2 / kWarp * kWarp;
+    const auto packs = static_cast<int64_t>(std::clamp(points / pack_, 1.0, kLargest)), first = packs / 2 / kWarp * kWarp;
     for (int64_t lane = first; lane < std::min(first + kWarp, packs); ++lane) {
       double place = 0;
       int64_t rest = lane * pack_;
@@ -53,7 +54,8 @@ class Sectors {
         rest /= extent;
       }
       const double step = lanes_.empty() || !strides.contains(lanes_.back()) ? 0 : strides[lanes_.back()];
-      for (int l = 0; l < pack_; ++l) found.insert(static_cast<int64_t>(std::floor((place + l * step) * bytes / kSectorBytes)));
+      for (int l = 0; l < pack_; ++l)
+        found.insert(static_cast<int64_t>(std::clamp(std::floor((place + l * step) * bytes / kSectorBytes), -kLargest, kLargest)));
     }
     return static_cast<double>(found.size());
   }
@@ -215,7 +217,7 @@ GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m) {
 GridWork of_attention(const Kernel& k, const CudaSchedule& schedule, size_t grid) {
   const Procedure& p = *k.procedure;
   const Grid& g = schedule.grids[grid];
-  const double keys = most(p.number("keys")), queries = most(p.count());
+  const double keys = std::max(1.0, most(p.number("keys"))), queries = most(p.count());
   const double features = most(p.number("features")), width = most(p.number("out"));
   const bool causal = !p.number("causal").is(0), back = p.def->algorithm == Algorithm::kAttentionGrad;
   const auto& m = std::get<TemplateMapping>(g.mapping);
