@@ -46,6 +46,7 @@ std::vector<Bench> rank_benches();     ///< allreduce_*, charlm_4ranks_vs_1, ran
 std::vector<Bench> busy_benches();     ///< busy_ratio
 std::vector<Bench> python_benches();   ///< py_*
 std::vector<Bench> product_benches();  ///< compile_*, load_to_first_step_ms, nabla_run_*_bytes
+std::vector<Bench> predicted_benches();  ///< gpt2_predicted_*, gpu_step_*, gpu_launches_gpt2
 
 /// What fused multiply-adds reach on `threads` pinned threads, in one round of about a millisecond.
 double peak_gflops(int threads);

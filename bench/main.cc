@@ -46,7 +46,7 @@ std::vector<Bench> all_benches() {
   std::vector<Bench> all;
   for (auto family :
        {machine_benches, kernel_benches, digits_benches, charlm_benches, shard_benches, rank_benches, checkpoint_benches, busy_benches,
-        product_benches, python_benches})
+        product_benches, predicted_benches, python_benches})
     for (Bench& b : family()) all.push_back(std::move(b));
   return all;
 }

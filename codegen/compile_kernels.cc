@@ -57,15 +57,19 @@ Result<TargetCode> compile_cpu(const ir::Module& module, const ir::Target& targe
   return out;
 }
 
-Result<CodeGrid> grid_of(const CudaGrid& g, const CudaObject& object, const ir::Target& target) {
+Result<CodeGrid> grid_of(const kernel_ir::Kernel& kernel, size_t number, const CudaGrid& g, const CudaObject& object,
+                         const ir::Target& target) {
   CodeGrid out{g.symbol, g.blocks, g.threads, g.shared_bytes};
+  const CubinKernel* code = nullptr;
   for (const CudaKernelFacts& facts : object.kernels) {
     if (facts.name != g.symbol) continue;
     NABLA_TRY(check_launch(facts, target, g.threads, g.shared_bytes));
     out.registers = facts.registers, out.local_bytes = facts.frame_bytes;
     out.static_shared_bytes = facts.static_shared_bytes;
     out.resident_warps = occupancy(facts, target, g.threads, g.shared_bytes).warps;
+    code = &facts;
   }
+  out.predicted = predict_grid(kernel, number, target, code);
   return out;
 }
 
@@ -78,10 +82,11 @@ Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& targe
   auto object_of = [&](size_t source) {
     return fmt::format("kernels/{}_{}.{}", target.name, source, target.cuda.ptx ? "ptx" : "cubin");
   };
-  for (CudaCode::Kernel& k : code.kernels) {
+  for (size_t n = 0; n < code.kernels.size(); ++n) {
+    const CudaCode::Kernel& k = code.kernels[n];
     TargetCode::Kernel kernel{k.grids.back().symbol, object_of(k.source), {}};
-    for (const CudaGrid& g : k.grids) {
-      Result<CodeGrid> made = grid_of(g, binary.objects[k.source], target);
+    for (size_t i = 0; i < k.grids.size(); ++i) {
+      Result<CodeGrid> made = grid_of(*module.kernels[n], i, k.grids[i], binary.objects[k.source], target);
       const auto& user = code.sources[k.source].user;
       if (!made.ok() && user) return user_beyond_limits(made.errors()[0], *user);
       if (!made.ok()) return made.errors();

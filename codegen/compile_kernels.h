@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cuda/model.h"
 #include "codegen/toolchain.h"
 #include "ir/module.h"
 #include "ir/target.h"
@@ -19,6 +20,7 @@ struct CodeGrid {
   int local_bytes = 0;                ///< per thread: arrays and spilled registers in memory
   int static_shared_bytes = 0;        ///< per block
   int resident_warps = 0;             ///< of one multiprocessor
+  GridPrediction predicted = {};
 };
 
 struct TargetCode {

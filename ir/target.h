@@ -27,6 +27,9 @@ struct CudaFacts {
   double copy_gbs = 0;                       ///< device memory, bytes read and written
   double f32_tflops = 0, tensor_tflops = 0;  ///< datasheet: FMA units; bf16 tensor cores, dense
   std::string gpus;                          ///< "H100, H200": which GPUs it runs on
+  double clock_ghz = 0;                      ///< of its multiprocessors, boosted
+  double l2_bytes_per_clock = 0;             ///< that multiprocessors read from the cache that they share; 0: not published
+  double memory_clocks = 0;                  ///< from a load to its value in memory, with nothing else on the way
 };
 
 /// What threads of a CPU do in a time, by which work is predicted (ir/cost): figures of a data sheet, or of a tuning file, as

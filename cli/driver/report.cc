@@ -10,6 +10,7 @@
 #include "cli/driver/report_library.h"
 #include "cli/driver/report_memory.h"
 #include "cli/driver/report_mesh.h"
+#include "cli/driver/report_model.h"
 #include "cli/driver/report_time.h"
 #include "cli/driver/report_timeline.h"
 #include "cli/driver/report_transfers.h"
@@ -72,6 +73,7 @@ class Reporter {
     LibraryCalls calls;
     if (times_) calls = library_calls(planned_, target_, *times_);
     if (!calls.rows.empty()) out["library_calls"] = std::move(calls.rows);
+    if (times_) add_runs(planned_, calls.row_of, *times_, out), add_predictions(out);
     add_graph(flat_, planned_, calls.row_of, out);
     return out;
   }
@@ -204,6 +206,7 @@ class Reporter {
     Json out = {{"name", k.name}, {"launches", launches_[k.name]}, {"buffer_bytes", bytes}};
     if (times_) {
       add_time(times_->kernel(k.name), out);
+      out["moved_us"] = times_->moved_us(k.name), out["expected"] = expected_of(k, target_);
     } else {
       out["units"] = cpu_schedule_of(k).units.bounds().max;
       out["threads"] = cpu_schedule_of(k).max_threads;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/driver/report.h"
+#include "cli/driver/report_model.h"
 
 namespace nabla::driver {
 namespace {
@@ -28,7 +29,9 @@ std::string with_code(const std::string& report, const codegen::TargetCode& code
   for (size_t i = 0; i < code.kernels.size(); ++i) {
     Json& grids = out["kernels"][i]["grids"] = Json::array();
     for (const codegen::CodeGrid& g : code.kernels[i].grids) grids.push_back(grid(g));
+    out["kernels"][i]["expected"] = expected_of(code.kernels[i].grids);
   }
+  add_predictions(out);
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

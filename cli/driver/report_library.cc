@@ -32,6 +32,7 @@ LibraryCalls library_calls(const ir::Module& planned, const ir::Target& target, 
                   {"buffer_bytes", ir::operand_bytes(*f, n).bounds().max},
                   {"fallback", call.fallback->kernel}};
       add_time(times.call(n, *f), row);
+      row["predicted_us"] = times.predicted_call_us(n, *f);
       auto same = std::find_if(out.rows.begin(), out.rows.end(), [&](const Json& other) {
         return other["problem"] == row["problem"] && other["fallback"] == row["fallback"];
       });

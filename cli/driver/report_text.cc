@@ -169,12 +169,23 @@ std::string host_text(const Json& e) {
   return out;
 }
 
+// What a run of a GPU's entry is expected to take, by what its kernels do.
+std::string prediction_text(const Json& e) {
+  const Json& p = e.at("predicted");
+  std::string out = fmt::format("  predicted  {}", time_text(p.at("us")));
+  if (p.at("library_us") > 0) out += fmt::format(", {} of it by libraries", time_text(p.at("library_us")));
+  out += fmt::format(": {:.0f} launches, {:.4g} sectors", p.at("launches").get<double>(), p.at("sectors").get<double>());
+  if (!p.at("counted").get<bool>()) return out + "; without machine code, by schedules alone\n";
+  return out + fmt::format(", {:.4g} instructions of warps\n", p.at("warp_instructions").get<double>());
+}
+
 // How many operations there are for a byte, and what follows; what a run is predicted to take.
 std::string roofline_text(const Json& e, const Json& machine) {
   const double moved = e.at("bytes_moved").get<double>(), ridge = machine.at("ridge").get<double>();
   const double intensity = moved > 0 ? e.at("flops").get<double>() / moved : 0;
   std::string out = fmt::format("  roofline   {:.3g} FLOP for a byte moved, {} the ridge of {:.3g}: {} decide\n", intensity,
                                 intensity < ridge ? "under" : "over", ridge, intensity < ridge ? "bytes" : "products");
+  if (e.contains("predicted") && !e.contains("timeline")) return out + prediction_text(e);
   out += fmt::format("  predicted  {} of computing", time_text(e.at("compute_us")));
   if (!e.contains("timeline")) return out + "\n";
   const Json& t = e.at("timeline");
@@ -255,7 +266,9 @@ std::string kernel_text(const Json& k, const Json& machine) {
   if (!k.contains("least_us"))
     return out + fmt::format(", {} units, at most {} thread{}\n", k.at("units").get<int64_t>(),
                              k.at("threads").get<int64_t>(), k.at("threads") == 1 ? "" : "s");
-  out += fmt::format(", at least {}\n", time_text(k.at("least_us")));
+  out += fmt::format(", at least {}", time_text(k.at("least_us")));
+  if (k.contains("predicted_us")) out += fmt::format(", predicted {}", time_text(k.at("predicted_us")));
+  out += "\n";
   for (const Json& g : k.value("grids", Json::array())) {
     out += fmt::format("    {} x {} threads", g.at("blocks").get<int64_t>(), g.at("threads").get<int64_t>());
     if (g.contains("registers"))
@@ -274,8 +287,9 @@ std::string library_text(const Json& c) {
   if (c.at("epilogue") != "") out += fmt::format(", with {}", c.at("epilogue").get<std::string>());
   std::string compute =
       c.at("compute") == "tf32" ? "factors in tf32, sums in f32" : "sums in " + c.at("compute").get<std::string>();
-  out += fmt::format(", {} buffers, {}, {} workspace, at least {}\n", bytes_text(c.at("buffer_bytes")), compute,
+  out += fmt::format(", {} buffers, {}, {} workspace, at least {}", bytes_text(c.at("buffer_bytes")), compute,
                      bytes_text(c.at("workspace_bytes")), time_text(c.at("least_us")));
+  out += c.contains("predicted_us") ? fmt::format(", predicted {}\n", time_text(c.at("predicted_us"))) : "\n";
   return out + fmt::format("    without the library  {}\n", c.at("fallback").get<std::string>());
 }
 

@@ -113,6 +113,7 @@ LeastTimes::LeastTimes(const ir::Module& flat, const ir::Module& planned, const 
       work.flops = ir::Dim::min(work.flops, limit->second.flops);
     }
     kernels_[k->name] = time(work);
+    moved_us_[k->name] = static_cast<double>(work.bytes.bounds().max) / ir::bytes_per_us(target);
   }
 }
 
@@ -125,9 +126,13 @@ LeastTime LeastTimes::time(const ir::Work& work) const {
   return formula_of(us, moved + " " + postfix_of(work.flops) + " " + number(per_flop) + " * max");
 }
 
-LeastTime LeastTimes::call(const ir::Node& n, const ir::Function& f) const {
-  return time({ir::operand_bytes(f, n), ir::library_call(n, f, target_).flops(), f.type(n.operands[0]).dtype});
+ir::Work LeastTimes::work_of(const ir::Node& n, const ir::Function& f) const {
+  return {ir::operand_bytes(f, n), ir::library_call(n, f, target_).flops(), f.type(n.operands[0]).dtype};
 }
+
+LeastTime LeastTimes::call(const ir::Node& n, const ir::Function& f) const { return time(work_of(n, f)); }
+
+double LeastTimes::predicted_call_us(const ir::Node& n, const ir::Function& f) const { return ir::library_us(work_of(n, f), target_); }
 
 const LeastTime& LeastTimes::function(const std::string& name) {
   if (auto known = functions_.find(name); known != functions_.end()) return known->second;

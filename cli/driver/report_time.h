@@ -24,7 +24,10 @@ class LeastTimes {
   LeastTimes(const ir::Module& flat, const ir::Module& planned, const ir::Target& target);
   /// Of a kernel, by its name: of a run of the longest, where several nodes launch it.
   const LeastTime& kernel(const std::string& name) const { return kernels_.at(name); }
-  /// Of one call of the library.
+  /// Microseconds of that kernel's bytes alone, at the largest sizes.
+  double moved_us(const std::string& name) const { return moved_us_.at(name); }
+  /// Of one call of the library, and what it is expected to take at the largest sizes (ir/cost/time.h).
+  double predicted_call_us(const ir::Node& node, const ir::Function& planned) const;
   LeastTime call(const ir::Node& node, const ir::Function& planned) const;
   /// All that a function runs, one after the other: of a loop all trips, of a branch the costlier side, of a while one
   /// round. Copies count nothing.
@@ -32,10 +35,12 @@ class LeastTimes {
 
  private:
   LeastTime time(const ir::Work& work) const;
+  ir::Work work_of(const ir::Node& call, const ir::Function& planned) const;
 
   const ir::Module& planned_;
   const ir::Target& target_;
   std::map<std::string, LeastTime> kernels_, functions_;
+  std::map<std::string, double> moved_us_;
 };
 
 }  // namespace nabla::driver

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <optional>
 
 namespace nabla::codegen {
@@ -171,6 +170,7 @@ Result<std::vector<CubinKernel>> read_cubin(std::string_view file) {
     kernel.frame_bytes = number_of(attributes, kFrameSize, i);
     const Section& code = sections[symbol.st_shndx];
     kernel.instructions = count_instructions(code.bytes, compute_of(file));
+    kernel.code = read_code(code.bytes, compute_of(file));
     if (!has_new_abi(file)) kernel.barriers = code.header.sh_flags >> 20 & 0x7f;
     if (const Section* own = find(sections, ".nv.info.", kernel.name)) NABLA_TRY(read_info(own->bytes, kernel));
     out.push_back(std::move(kernel));
@@ -183,31 +183,6 @@ Result<std::vector<CubinKernel>> read_cubin(std::string_view file) {
     }
   std::sort(out.begin(), out.end(), [](const CubinKernel& a, const CubinKernel& b) { return a.name < b.name; });
   return out;
-}
-
-InstructionCounts count_instructions(std::string_view code, int compute) {
-  // The low 12 bits are the opcode; the upper 3 of them say what kind of operands it has. Bits 73 to 75 are the width:
-  // below 4 one or two bytes, then 4, 8 and 16; but 4, 8 and 16 are 0, 2 and 4 for LDGSTS since sm_100.
-  constexpr uint64_t kOpcode = 0x1ff, kAsyncCopy = 0x1ae;
-  InstructionCounts n;
-  const std::map<uint64_t, AccessCounts*> accesses = {{0x181, &n.global_loads},
-                                                      {0x186, &n.global_stores},
-                                                      {0x184, &n.shared_loads},
-                                                      {0x188, &n.shared_stores},
-                                                      {kAsyncCopy, &n.async_copies}};
-  const std::map<uint64_t, int*> others = {{0x183, &n.local_loads}, {0x187, &n.local_stores}, {0x03b, &n.matrix_loads},
-                                           {0x03c, &n.hmma},        {0x1f0, &n.hgmma},        {0x023, &n.ffma},
-                                           {0x108, &n.mufu},        {0x11d, &n.bars}};
-  for (size_t at = 0; at + 16 <= code.size(); at += 16) {
-    uint64_t opcode = *get<uint64_t>(code, at) & kOpcode, width = *get<uint64_t>(code, at + 8) >> 9 & 7;
-    if (auto other = others.find(opcode); other != others.end()) ++*other->second;
-    auto access = accesses.find(opcode);
-    if (access == accesses.end()) continue;
-    if (opcode == kAsyncCopy && compute >= 100) width = 4 + width / 2;
-    AccessCounts& c = *access->second;
-    ++(width < 4 ? c.narrow : width == 4 ? c.bytes4 : width == 5 ? c.bytes8 : c.bytes16);
-  }
-  return n;
 }
 
 }  // namespace nabla::codegen

@@ -17,6 +17,24 @@ Module parsed(const std::string& text) {
   return *m;
 }
 
+// What was recorded of an H200, whose memory has 4,800 GB/s by its data sheet, and an H100 3,350: a copy moves 4.3 TB/s; cuBLAS does
+// 770 to 798 TFLOP/s of bf16, here without its bytes.
+TEST(Gpu, ExpectationsAgreeWithWhatWasRecorded) {
+  const Target target = find_target("sm_90a").value();
+  EXPECT_NEAR(target.cuda.copy_gbs * 4800 / 3350, 4300, 0.01 * 4300);
+  const double flops = 2.0 * 8192 * 8192 * 8192;
+  const double us = library_us({0, static_cast<int64_t>(flops), DType::kBF16}, target) - kLaunchUs;
+  EXPECT_GE(flops / us / 1e6, 770);
+  EXPECT_LE(flops / us / 1e6, 798);
+  // Clocks are those of the data sheet's rate in f32.
+  for (const std::string& name : target_names()) {
+    const CudaFacts gpu = find_target(name).value().cuda;
+    if (gpu.compute == 0) continue;
+    const double lanes = gpu.compute == 80 ? 64 : 128;
+    EXPECT_NEAR(gpu.clock_ghz * 2 * lanes * gpu.multiprocessors / 1e3, gpu.f32_tflops, 0.02 * gpu.f32_tflops) << name;
+  }
+}
+
 TEST(Work, OfANodeIsWhatItsRecordAndItsTypesSay) {
   Module m = parsed(R"(nabla 1 flat
 symbol n in [1, 64]

@@ -56,6 +56,13 @@ double least_us(const Work& work, const Target& target) {
                   static_cast<double>(work.flops.bounds().max) / product_rate(work.factors, target).flops_per_us);
 }
 
+double library_us(const Work& work, const Target& target) {
+  double moved = static_cast<double>(work.bytes.bounds().max) / bytes_per_us(target);
+  ProductRate rate = product_rate(work.factors, target);
+  bool tensor = bytes_of(work.factors) == 2 || rate.compute == "tf32";
+  return kLaunchUs + moved + static_cast<double>(work.flops.bounds().max) / (rate.flops_per_us * (tensor ? kShareOfTensorCores : 1));
+}
+
 double products_us(double flops, double product, int lanes, const CpuRates& rates) {
   return flops > 0 ? flops / flops_per_us(rates, product > 0 ? product : flops, lanes) : 0;
 }

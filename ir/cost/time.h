@@ -24,6 +24,19 @@ double host_bytes_per_us(const Target& target);
 /// longer. Requires a GPU target.
 double least_us(const Work& work, const Target& target);
 
+// ---- What is expected of GPUs, beside what they need at least. Fixed before anything was compared with it.
+
+/// Of the data sheet's rate of tensor cores: what products of large matrices reach under a chip's limit of power. cuBLAS on an H200
+/// and an H100, random factors of 8192 x 8192 x 8192: 770 to 798 of 989 TFLOP/s.
+inline constexpr double kShareOfTensorCores = 0.79;
+/// The same of the mma instructions of a warp on chips that have wgmma beside them: Luo and others (arXiv 2402.13499), an H100.
+inline constexpr double kShareOfMmaOnHopper = 0.62;
+/// From the end of a kernel in a replayed graph to the end of the next, which does nothing: 1.25 us on an H200 (bench/results).
+inline constexpr double kLaunchUs = 1.25;
+/// Microseconds of a call of NVIDIA's library: its products, and its bytes, since blocks wait for their first tiles and write what they
+/// have at their end. Requires a GPU target.
+double library_us(const Work& work, const Target& target);
+
 /// What an instruction of a program has a thread of a CPU do.
 struct ThreadWork {
   double bytes = 0;     ///< of the arrays that it reads and writes, each once

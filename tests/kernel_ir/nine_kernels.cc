@@ -45,7 +45,7 @@ std::vector<Literal> draw_buffers(const Kernel& k) {
   return out;
 }
 
-Result<codegen::CudaKernel> print_for_gpu(Kernel k, const std::string& symbol, const ir::Target& target) {
+Result<Kernel> scheduled_for_gpu(Kernel k, const ir::Target& target) {
   const int64_t unit = cpu_schedule_of(k).unit;
   std::vector<Buffer> buffers = k.buffers;
   NABLA_TRY(passes::schedule_cuda(k, target));
@@ -58,7 +58,11 @@ Result<codegen::CudaKernel> print_for_gpu(Kernel k, const std::string& symbol, c
   if (symbols_of(k).empty()) {
     EXPECT_EQ(print(parse_kernel(print(k), "scheduled").value()), print(k));
   }
-  return codegen::print_cuda(k, symbol);
+  return k;
+}
+
+Result<codegen::CudaKernel> print_for_gpu(Kernel k, const std::string& symbol, const ir::Target& target) {
+  return codegen::print_cuda(NABLA_TRY(scheduled_for_gpu(std::move(k), target)), symbol);
 }
 
 std::vector<Literal> interpreted(const Kernel& k) {

@@ -16,6 +16,8 @@ std::vector<std::string> nine_kernels();
 Kernel read_kernel(const std::string& name);
 /// A value per buffer; outputs hold NaN (or a number nobody computes), so that every element must be written.
 std::vector<Literal> draw_buffers(const Kernel& kernel);
+/// The kernel as schedule-kernels cuts it for a GPU; a procedure as below.
+Result<Kernel> scheduled_for_gpu(Kernel kernel, const ir::Target& target);
 /// The kernel's CUDA text, cut as schedule-kernels cuts it for the target. A procedure keeps the workspaces and the rows
 /// of a unit that its text names. Errors as of passes::schedule_cuda.
 Result<codegen::CudaKernel> print_for_gpu(Kernel kernel, const std::string& symbol, const ir::Target& target);

@@ -159,6 +159,11 @@ def test_donated_tensors_are_gone():
     assert x.shape == (2,) and x.dtype == nb.float32
     with pytest.raises(ValueError, match="argument 0 is both static and donated"):
         nb.jit(lambda x: x, static_argnums=0, donate_argnums=0)
+    for n in (1, -2):
+        with pytest.raises(TypeError, match=f"argument {n} of <lambda> is donated, and the call has 1 by their places"):
+            nb.jit(lambda a, b: a + b, donate_argnums=n)(nb.ones(2), b=nb.ones(2))
+    last = nb.jit(lambda a, b: a + b, donate_argnums=-1)
+    assert [last(nb.ones(2), nb.ones(2)).tolist() for _ in range(2)] == [[2.0, 2.0]] * 2
 
 
 def test_dynamic_sizes_compile_once():

@@ -350,7 +350,7 @@ def test_texts_are_cut_along_their_positions(tmp_path, ranks):
         b.run("init")
         return [b.run("step", tokens=tokens)["loss"].item() for _ in range(3)]
 
-    along = dict(mesh={"sp": ranks}, layouts={"input step.tokens": (None, "sp allow_padding")})
+    along = dict(mesh={"sp": ranks}, layouts={"input step.tokens": (None, "sp")})
     assert trained(**along) == pytest.approx(trained(), rel=1e-5)
     bill = [json.loads(nb.compile_bundle(model, tmp_path / "t.nbundle", load=False, **o))["entries"][1]
             for o in (along, {})]

@@ -219,6 +219,10 @@ class Compiled:
         if _nabla.is_tracing():
             f, result = trace_function(fun, example_types(arguments.tensors), arguments.rebuild, like=arguments.tensors)
             return result.rebuild(_nabla.call("call", f, arguments.tensors))
+        for n in self._donated:
+            if not -len(args) <= n < len(args):
+                raise TypeError(f"jit: argument {n} of {name_of(self._fun)} is donated, and the call has "
+                                f"{len(args)} by their places: donate_argnums names these")
         executable = self._executable(fun, arguments, static)
         begin = time.perf_counter()
         out = executable.result.rebuild(executable.run(arguments.tensors))
@@ -327,7 +331,7 @@ class Compiled:
             self._known_float = default_float()
         static = [(i % len(args) if isinstance(i, int) else i, v) for i, v in static]
         self._known.add(executable.bundle, executable.entry, executable.captures, tuple(free), named, arguments,
-                        executable.result, static, self._donated)
+                        executable.result, static, [n % len(args) for n in self._donated])
 
     def __repr__(self):
         s = self.stats

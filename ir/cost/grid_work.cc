@@ -1,0 +1,282 @@
+#include "ir/cost/grid_work.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "ir/cost/least_work.h"
+#include "ir/kernel_ir/scatter.h"
+#include "ir/kernel_ir/stores.h"
+#include "ir/kernel_ir/window_product.h"
+
+namespace nabla::ir {
+namespace {
+
+using namespace kernel_ir;  // NOLINT: walks kernel_ir
+
+constexpr int kWarp = 32;
+constexpr double kKeptBytes = 64 << 10;  // of an array that stays in the cache of each multiprocessor
+constexpr double kLargest = 1e15;        // of counts that become integers: sizes may be as large as their symbols say
+
+double most(const Dim& d) { return static_cast<double>(d.bounds().max); }
+double bytes_of_array(const Buffer& b) { return most(Type(b.dtype, b.shape).bytes()); }
+int compute_bytes(DType dtype) { return std::max(4, bytes_of(dtype)); }
+double up(double n, double unit) { return std::ceil(n / unit) * unit; }
+
+// Where the lanes of a warp find an access: how many sectors are theirs.
+class Sectors {
+ public:
+  Sectors(const Kernel& k, const std::vector<int>& lanes, int pack) : k_(k), lanes_(lanes), pack_(pack) {}
+
+  // For a warp in the middle of the work, of one access of each of its threads.
+  double of(const std::vector<Expr>& at, const Buffer& b) const {
+    std::map<int, double> strides;
+    double below = 1;
+    for (size_t d = at.size(); d-- > 0;) {
+      // An index that is looked up counts as if it stood still.
+      if (std::optional<Affine> flat = as_affine(at[d]))
+        for (const auto& [axis, c] : flat->coefficients) strides[axis] += most(c) * below;
+      below *= most(b.shape[d]);
+    }
+    const double bytes = bytes_of(b.dtype);
+    std::set<int64_t> found;
+    double points = 1;
+    for (int a : lanes_) points *= most(k_.axes[static_cast<size_t>(a)].extent);
+    const auto packs = static_cast<int64_t>(std::clamp(points / pack_, 1.0, kLargest)), first = packs / 2 / kWarp * kWarp;
+    for (int64_t lane = first; lane < std::min(first + kWarp, packs); ++lane) {
+      double place = 0;
+      int64_t rest = lane * pack_;
+      for (auto a = lanes_.rbegin(); a != lanes_.rend(); ++a) {
+        auto extent = std::max<int64_t>(1, k_.axes[static_cast<size_t>(*a)].extent.bounds().max);
+        if (auto s = strides.find(*a); s != strides.end()) place += static_cast<double>(rest % extent) * s->second;
+        rest /= extent;
+      }
+      const double step = lanes_.empty() || !strides.contains(lanes_.back()) ? 0 : strides[lanes_.back()];
+      for (int l = 0; l < pack_; ++l)
+        found.insert(static_cast<int64_t>(std::clamp(std::floor((place + l * step) * bytes / kSectorBytes), -kLargest, kLargest)));
+    }
+    return static_cast<double>(found.size());
+  }
+
+ private:
+  const Kernel& k_;
+  const std::vector<int>& lanes_;
+  int pack_;
+};
+
+class TeamWalk {
+ public:
+  TeamWalk(const Kernel& k, const TeamMapping& m) : k_(k), m_(m) {}
+
+  // Axes of a lone store stand beside those of its loop.
+  GridWork run(const GridStatement& s) {
+    outer_.insert(m_.parallel.begin(), m_.parallel.end());
+    outer_.insert(m_.serial.begin(), m_.serial.end());
+    double walked = points(m_.serial);
+    out_.turns = points(m_.parallel) * m_.team / kWarp / m_.pack;
+    if (m_.team == 1) out_.turns = std::max(1.0, out_.turns);
+    if (walked > 1) out_.around = walked;
+    body(s.body, {});
+    kept();
+    return std::move(out_);
+  }
+
+ private:
+  using Axes = std::vector<int>;
+
+  double points(const Axes& axes) const {
+    double n = 1;
+    for (int a : axes) n *= most(k_.axes[static_cast<size_t>(a)].extent);
+    return n;
+  }
+  bool alone() const { return m_.team == 1; }
+  Axes inside(Axes axes, const Axes& more) const {
+    for (int a : more)
+      if (!outer_.contains(a)) axes.push_back(a);
+    return axes;
+  }
+  static bool moves(const Expr& e, const Axes& axes) {
+    bool found = false;
+    visit(e, [&](const Expr& x) {
+      found |= x->kind == ExprKind::kAxis && std::find(axes.begin(), axes.end(), x->ref) != axes.end();
+      found |= x->kind == ExprKind::kValue && !axes.empty();
+    });
+    return found;
+  }
+
+  // An access of a thread: of every trip of a loop, or of every turn.
+  void access(const std::vector<Expr>& at, int buffer, const Axes& inner, double trips) {
+    const Buffer& b = k_.buffers[static_cast<size_t>(buffer)];
+    const Axes& lanes = alone() ? m_.parallel : inner;
+    double sectors = Sectors(k_, lanes, alone() ? m_.pack : 1).of(at, b);
+    // A thread that walks along a row finds the next elements in the sector that it has.
+    if (alone() && !inner.empty() && !at.empty()) {
+      std::optional<Affine> last = as_affine(at.back());
+      if (last && last->coefficients.contains(inner.back()) && last->of(inner.back()).is(1))
+        sectors = std::max(1.0, sectors * bytes_of(b.dtype) / kSectorBytes);
+    }
+    sectors_[buffer] += sectors * out_.turns * out_.around * trips;
+  }
+  void loads(const Expr& e, const Axes& inner, double trips, InnerLoop& loop) {
+    if (!e) return;
+    std::vector<Expr> seen;
+    visit(e, [&](const Expr& x) {
+      bool row = x->kind == ExprKind::kValue && !k_.values[static_cast<size_t>(x->ref)].axes.empty() && !alone();
+      if ((x->kind != ExprKind::kLoad && !row) || std::find(seen.begin(), seen.end(), x) != seen.end()) return;
+      seen.push_back(x);
+      bool each = inner.empty() || moves(x, inner);
+      if (each) loop.load_bytes += row ? compute_bytes(x->dtype) : bytes_of(x->dtype);
+      if (!row) access(x->args, x->ref, each ? inner : Axes(), each ? trips : 1);
+    });
+  }
+  double shared_out(double n) const { return alone() ? n : std::ceil(n / m_.team); }
+
+  void body(const Body& statements, const Axes& around) {
+    for (const Stmt& s : statements) {
+      if (const auto* let = std::get_if<Let>(&s.node)) {
+        const ValueInfo& v = k_.values[static_cast<size_t>(let->value)];
+        InnerLoop loop;
+        Axes inner = inside(inside(around, v.axes), let->reduce);
+        loop.trips = shared_out(points(inner));
+        loads(let->expr, inner, loop.trips, loop);
+        if (!v.axes.empty() && !alone()) loop.row_bytes = compute_bytes(v.dtype);
+        add(loop, inner);
+      } else if (const auto* store = std::get_if<Store>(&s.node)) {
+        InnerLoop loop;
+        Axes inner = inside(around, store->axes);
+        loop.trips = shared_out(points(inner));
+        loads(store->expr, inner, loop.trips, loop), loads(store->guard, inner, loop.trips, loop);
+        for (const Expr& i : store->indices) loads(i, inner, loop.trips, loop);
+        loop.store_bytes = bytes_of(k_.buffers[static_cast<size_t>(store->buffer)].dtype);
+        access(store->indices, store->buffer, inner, loop.trips);
+        add(loop, inner);
+      } else if (const auto* f = std::get_if<For>(&s.node)) {
+        body(f->body, inside(around, f->axes));
+      } else if (const auto* l = std::get_if<Loop>(&s.node)) {
+        double outside = out_.around;
+        out_.around *= most(k_.axes[static_cast<size_t>(l->axis)].extent);
+        body(l->body, around);
+        loop_trips_ = std::max(loop_trips_, out_.around), out_.around = outside;
+      }
+    }
+  }
+  void add(InnerLoop loop, const Axes& inner) {
+    if (inner.empty()) {
+      out_.store_bytes += loop.store_bytes * m_.pack;
+      return;
+    }
+    loop.trips *= out_.around;
+    out_.loops.push_back(loop);
+  }
+  // Small arrays that many read come from memory, or from the cache that all share, once.
+  void kept() {
+    for (const auto& [buffer, sectors] : sectors_) {
+      double all = bytes_of_array(k_.buffers[static_cast<size_t>(buffer)]);
+      out_.sectors += all <= kKeptBytes ? std::min(sectors, all / kSectorBytes) : sectors;
+    }
+    out_.around = std::max(out_.around, loop_trips_);
+  }
+
+  const Kernel& k_;
+  const TeamMapping& m_;
+  std::set<int> outer_;
+  GridWork out_;
+  double loop_trips_ = 1;
+  std::map<int, double> sectors_;
+};
+
+double sectors_of(const Kernel& k) { return most(kernel_work(k).bytes) / kSectorBytes; }
+
+GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m) {
+  std::optional<Product> product = find_product(k);
+  std::unique_ptr<WindowProduct> windows = product ? nullptr : find_window_product(k);
+  if (windows) product.emplace(windows->product());
+  const Product& p = *product;
+  auto size = [&](int axis) { return most(p.kernel.axes[static_cast<size_t>(axis)].extent); };
+  double tiles = std::ceil(size(p.c.m) / m.tile_rows) * std::ceil(size(p.c.n) / m.tile_columns);
+  for (int b : p.c.batch) tiles *= size(b);
+  GridWork out;
+  std::optional<DType> dtype = common_dtype(p);
+  out.factors = m.by == ProductMapping::By::kThreads ? p.c.dtype : dtype.value_or(p.c.dtype);
+  const double bytes = dtype ? bytes_of(*dtype) : 4;
+  const double of_k = m.by == ProductMapping::By::kWarpgroups ? kWarpgroupK : kTensorTileBytes / bytes;
+  const double deep = m.by == ProductMapping::By::kThreads ? size(p.c.k) : up(size(p.c.k), of_k);
+  out.turns = tiles * g.threads / kWarp;
+  out.multiply_adds = tiles * m.tile_rows * m.tile_columns * deep;
+  out.ahead = std::max(1, m.stages - (m.by == ProductMapping::By::kWarpgroups ? 2 : 1));
+  if (m.by == ProductMapping::By::kWarpgroups) out.steps = out.turns * deep / kWarpgroupK;
+  const double rest = most(kernel_work(k).bytes) - bytes * (size(p.c.m) + size(p.c.n)) * size(p.c.k);
+  out.sectors = (tiles * size(p.c.k) * (m.tile_rows + m.tile_columns) * bytes + std::max(rest, 0.0)) / kSectorBytes;
+  return out;
+}
+
+// The forward grid multiplies queries with keys and weights with values; on the way back the first grid makes both of it again, and
+// the queries' cotangents, the second these and two more.
+GridWork of_attention(const Kernel& k, const CudaSchedule& schedule, size_t grid) {
+  const Procedure& p = *k.procedure;
+  const Grid& g = schedule.grids[grid];
+  const double keys = std::max(1.0, most(p.number("keys"))), queries = most(p.count());
+  const double features = most(p.number("features")), width = most(p.number("out"));
+  const bool causal = !p.number("causal").is(0), back = p.def->algorithm == Algorithm::kAttentionGrad;
+  const auto& m = std::get<TemplateMapping>(g.mapping);
+  const bool by_keys = back && grid > 0;
+  double pairs = most(p.outer()) * queries * keys;
+  // The tiles at the mask's edge are computed whole.
+  if (causal) pairs = pairs / 2 * (1 + static_cast<double>(m.tile_rows) / keys);
+  GridWork out;
+  out.factors = k.buffers[0].dtype;
+  out.multiply_adds = pairs * (!back ? features + width : by_keys ? 2 * (features + width) : 2 * features + width);
+  const double tiles = most(g.blocks), bytes = bytes_of(k.buffers[0].dtype);
+  out.turns = tiles * g.threads / kWarp;
+  out.sectors = (pairs / static_cast<double>(m.tile_rows) * (features + width) * bytes + most(kernel_work(k).bytes)) / kSectorBytes;
+  return out;
+}
+
+// Every block looks at all updates, and each warp combines what the eight lists name of its columns.
+GridWork of_scatter(const Kernel& k, const Grid& g, const ScatterMapping& m) {
+  constexpr double kLists = kScatterThreads / kWarp, kPerList = 256, kAhead = 8;
+  auto points = [&](const std::vector<int>& axes) {
+    double n = 1;
+    for (int a : axes) n *= most(k.axes[static_cast<size_t>(a)].extent);
+    return n;
+  };
+  const double rows = static_cast<double>(m.row_tiles), updates = points(m.serial), columns = points(m.parallel);
+  const double tiles = std::ceil(columns / m.tile_columns) * rows;
+  GridWork out;
+  double turns = tiles * g.threads / kWarp, steps = std::ceil(updates / (kLists * kPerList));
+  const double found = std::min(updates, kPerList) / rows;  // of a list
+  out.turns = turns;
+  out.by_depth = {turns, turns * steps, turns * steps * kLists, turns * steps * kLists * std::max(found / kAhead, std::min(found, 1.0))};
+  out.sectors = sectors_of(k) + tiles * updates * 4 / kSectorBytes;
+  return out;
+}
+
+}  // namespace
+
+GridWork grid_work(const Kernel& k, size_t grid) {
+  const CudaSchedule& schedule = cuda_schedule_of(k);
+  const Grid& g = schedule.grids.at(grid);
+  if (const auto* m = std::get_if<ProductMapping>(&g.mapping)) return of_product(k, g, *m);
+  if (const auto* m = std::get_if<ScatterMapping>(&g.mapping)) return of_scatter(k, g, *m);
+  if (const auto* m = std::get_if<ClearMapping>(&g.mapping)) {
+    const Buffer& b = k.buffers[static_cast<size_t>(m->buffer)];
+    GridWork out;
+    out.store_bytes = bytes_of(b.dtype), out.turns = bytes_of_array(b) / bytes_of(b.dtype) / kWarp;
+    out.sectors = bytes_of_array(b) / kSectorBytes;
+    return out;
+  }
+  if (const auto* m = std::get_if<TeamMapping>(&g.mapping)) {
+    size_t cleared = 0;
+    while (std::holds_alternative<ClearMapping>(schedule.grids[cleared].mapping)) ++cleared;
+    std::vector<GridStatement> statements = grid_statements(k);
+    return TeamWalk(k, *m).run(statements.at(grid - cleared));
+  }
+  if (schedule.procedure_template == TemplateKind::kAttention) return of_attention(k, schedule, grid);
+  GridWork out;
+  out.turns = most(g.blocks) * g.threads / kWarp, out.sectors = sectors_of(k), out.known = false;
+  return out;
+}
+
+}  // namespace nabla::ir
