@@ -83,9 +83,10 @@ class PaddedFunction {
     const ir::Type& type = f_.type(id);
     ir::ShardingRef layout = dims_.layout(f_.name, true, r);
     if (!dims_.is_padded(index_, id)) return fitted(values_[id], type.shape);
-    if (!layout) return fitted(on_every_rank(values_[id]), type.shape);
+    // The new value of a leaf is made beside the old one, which what makes it may read at other places than it writes.
+    Val v = is_leaf(r) ? b_.op("copy", {values_[id]}) : values_[id];
+    if (!layout) return fitted(on_every_rank(v), type.shape);
     Shape shards = shape_of_shards(type, *layout);
-    Val v = values_[id];
     for (size_t d = 0; d < shards.size(); ++d)
       if (!(shards[d] == type.shape[d])) v = masked(v, static_cast<int>(d), type.shape[d], Combiner::kSum);
     v = fitted(v, shards);
@@ -93,6 +94,12 @@ class PaddedFunction {
     v = fitted(v, type.shape);
     b_.lay_out(v, layout);
     return v;
+  }
+  // Of the state, whose new values come before the outputs.
+  bool is_leaf(size_t result) const {
+    const std::vector<ir::Entry>& entries = b_.module()->entries;
+    return std::any_of(entries.begin(), entries.end(),
+                       [&](const ir::Entry& e) { return e.function == f_.name && result < e.writes.size(); });
   }
   // What leaves whole is gathered as any layout is changed: no op lacks a rule.
   Val on_every_rank(Val v) { return b_.op("shard", {v}, {{"sharding", whole_sharding(v.rank())}}); }

@@ -355,3 +355,27 @@ def test_texts_are_cut_along_their_positions(tmp_path, ranks):
     bill = [json.loads(nb.compile_bundle(model, tmp_path / "t.nbundle", load=False, **o))["entries"][1]
             for o in (along, {})]
     assert 0.8 / ranks < bill[0]["flops"] / bill[1]["flops"] < 1.3 / ranks
+
+
+@pytest.mark.parametrize("options", [dict(auto_shard=True), {}])
+@pytest.mark.parametrize("rule", ["adamw", "momentum"])
+def test_uneven_parameters_are_updated(tmp_path, rule, options):
+    """Weights of 35 columns over 3 ranks; the search may leave the optimizer's leaves whole beside them."""
+    optimizer = nb.nn.optim.adamw(0.01) if rule == "adamw" else nb.nn.optim.sgd(0.05, momentum=0.9)
+    start = {"w": nb.random.normal(nb.random.key(0), (3, 35, 35)) * 0.1}
+
+    def step(state, x):
+        value, g = nb.value_and_grad(lambda p: nb.mean(nb.conv1d(x, p["w"], padding="same") ** 2))(state["p"])
+        p, o = optimizer.update(state["p"], g, state["o"])
+        return {"p": p, "o": o}, {"loss": value}
+
+    first = {"p": start, "o": optimizer.init(start)}
+    model = nb.export({"init": lambda: first, "step": step}, state=first, args={"step": {"x": nb.spec((6, 4, 35))}})
+    x = nb.random.normal(nb.random.key(1), (6, 4, 35))
+
+    def trained(**how):
+        b = nb.compile_bundle(model, tmp_path / "u.nbundle", **how)
+        b.run("init")
+        return [b.run("step", x=x)["loss"].item() for _ in range(3)]
+
+    assert trained(mesh={"a": 3}, layouts={r"p\.w": (None, "a", None)}, **options) == pytest.approx(trained(), rel=1e-5)
