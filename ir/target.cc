@@ -37,8 +37,8 @@ const std::vector<Row>& rows() {
 // A100. Of memory nine tenths of the data sheet's rate, of an H100's 3,350 GB/s. Clocks are those of which the data sheets' rates of
 // f32 are made: two operations in each of 128 lanes (64 of sm_80) of a multiprocessor. The shared cache reads 5,120 bytes a clock on
 // the A100 (its white paper) and on the H100 (7.2 and 9.0 TB/s: Table 3 of PMC10448217). Latencies: Luo and others, Benchmarking and
-// Dissecting the Nvidia Hopper GPU Architecture, 2024 (arXiv 2402.13499), who measured an A100, an RTX 4090 and an H100; the chips
-// between them, and after them, count as the nearest of these.
+// Dissecting the Nvidia Hopper GPU Architecture, 2024 (arXiv 2402.13499), who measured an A100, an RTX 4090 and an H100 (quoted
+// from memory: to be checked with the paper); the chips between them, and after them, count as the nearest of these.
 const std::vector<CudaRow>& cuda_rows() {
   static const auto* const kRows = new std::vector<CudaRow>{
       {"compute_80",

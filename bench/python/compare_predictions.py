@@ -3,8 +3,8 @@
     nablac inspect gpt2.nbundle --target sm_90a --json | python3 bench/python/compare_predictions.py \
         bench/results/NVIDIA_H200-2026-11-26-2.jsonl gpt2_library
 
-The report is of the table's GPU (an H100 for sm_90a), the measurement of whatever GPU it names; of an H200 the bytes are predicted at
-its own memory's rate, and everything else as of the H100, which has the same multiprocessors.
+The report is of the table's GPU (an H100 for sm_90a), the measurement of whatever GPU it names; of an H200 the bytes
+are predicted at its own memory's rate, and everything else as of the H100, which has the same multiprocessors.
 """
 
 import argparse
@@ -42,7 +42,8 @@ def main():
     with open(args.results) as lines:
         rows = [json.loads(line) for line in lines]
     gpu = next(r["gpu"] for r in rows if r["part"] == "machine")
-    measured = {k["kernel"]: k["us"] for r in rows if r["part"] == "kernels" and r["name"] == args.name for k in r["kernels"]}
+    profile = next(r for r in rows if r["part"] == "kernels" and r["name"] == args.name)
+    measured = {k["kernel"]: k["us"] for k in profile["kernels"]}
     step = next(r["step_ms"] for r in rows if r["part"] == "training" and r["name"] == args.name)
     all_of = predicted(json.load(sys.stdin), args.entry, H200_GBS / H100_GBS if "H200" in gpu else 1)
     print(f"{'kernel':<44} {'runs':>5} {'predicted':>10} {'measured':>9} {'ratio':>6}")

@@ -29,7 +29,8 @@ double least_us(const Work& work, const Target& target);
 /// Of the data sheet's rate of tensor cores: what products of large matrices reach under a chip's limit of power. cuBLAS on an H200
 /// and an H100, random factors of 8192 x 8192 x 8192: 770 to 798 of 989 TFLOP/s.
 inline constexpr double kShareOfTensorCores = 0.79;
-/// The same of the mma instructions of a warp on chips that have wgmma beside them: Luo and others (arXiv 2402.13499), an H100.
+/// The same of the mma instructions of a warp on chips that have wgmma beside them: Luo and others (arXiv 2402.13499), an H100; quoted
+/// from memory: to be checked with the paper.
 inline constexpr double kShareOfMmaOnHopper = 0.62;
 /// From the end of a kernel in a replayed graph to the end of the next, which does nothing: 1.25 us on an H200 (bench/results).
 inline constexpr double kLaunchUs = 1.25;

@@ -194,8 +194,9 @@ function drawOverview() {
             `${flops < report.machine.ridge * moved ? "bytes decide: under" : "products decide: over"} the ridge of ${
                 fixed(report.machine.ridge, 1)}`),
         fact(
-            "predicted time", timeText(e.timeline ? e.timeline.us : e.compute_us),
-            e.timeline ? `${timeText(e.timeline.exchange_us)} of exchanges` : gpu ? "of its kernels" : "of one thread", "predicted_us"),
+            "predicted time", timeText(e.timeline ? e.timeline.us : e.predicted ? e.predicted.us : e.compute_us),
+            e.timeline ? `${timeText(e.timeline.exchange_us)} of exchanges` : gpu ? "of its kernels and launches" : "of one thread",
+            "predicted_us"),
         fact("peak memory", bytesText(e.peak_bytes), `${bytesText(e.temporary_bytes)} of it temporary`, "peak_bytes"));
   }
   facts.push(
