@@ -30,7 +30,7 @@ Result<LoweredSet> lowered(const ir::Target& target, const ir::Module& module, c
 
 /// Takes the steps up to this one, with it; none where it is not there.
 Steps take_through(Steps& from, std::string_view last);
-/// The options' own, and every module is verified.
-passes::ManagerOptions verifying(const CompileOptions& options);
+/// The options, by which every module is verified too.
+passes::ManagerOptions verifying(passes::ManagerOptions options);
 
 }  // namespace nabla::driver

@@ -18,10 +18,9 @@
 
 namespace nabla::driver {
 
-passes::ManagerOptions verifying(const CompileOptions& options) {
-  passes::ManagerOptions out = options.passes;
-  out.verify = [](const ir::Module& m) { return ir::verify(m); };
-  return out;
+passes::ManagerOptions verifying(passes::ManagerOptions options) {
+  options.verify = [](const ir::Module& m) { return ir::verify(m); };
+  return options;
 }
 
 Steps take_through(Steps& from, std::string_view last) {
@@ -219,9 +218,7 @@ Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& t
                                    const passes::ManagerOptions& options, ir::Stage to) {
   std::vector<passes::Step> graph, lowering;
   split_steps(passes::default_steps(module.stage, to), {}, {}, graph, lowering);
-  passes::ManagerOptions manager = options;
-  manager.verify = [](const ir::Module& m) { return ir::verify(m); };
-  return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, manager)).module;
+  return NABLA_TRY(passes::run_passes(module, graph, ops::all_ops(), target, verifying(options))).module;
 }
 
 Result<Begun> begun(const ir::Module& module, const CompileOptions& options) {
@@ -239,7 +236,7 @@ Status run_steps(Begun& of, const Steps& steps, const ir::Target& target, const 
 
 Result<LoweredSet> finished(Begun from, const ir::Target& target, const CompileOptions& options) {
   LoweredSet out{target};
-  const passes::ManagerOptions manager = verifying(options);
+  const passes::ManagerOptions manager = verifying(options.passes);
   out.passes = std::move(from.passes);
   ir::ProgramSet set = NABLA_TRY(set_for(from.module, from.graph, manager, out));
   for (passes::Step& step : from.graph)
@@ -260,7 +257,7 @@ Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module,
 
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set, const CompileOptions& options) {
   LoweredSet out{target};
-  const passes::ManagerOptions manager = verifying(options);
+  const passes::ManagerOptions manager = verifying(options.passes);
   ir::ProgramSet local = set;
   Steps graph, lowering;
   Roles roles;

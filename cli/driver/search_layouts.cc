@@ -53,7 +53,7 @@ void note(LoweredSet& of, const std::string& text) {
 Result<LoweredSet> searched(const ir::Target& target, Begun from, const CompileOptions& options, int64_t most) {
   const ir::Module whole = from.module;
   const Steps search = take_through(from.graph, "auto-shard");
-  (void)NABLA_TRY(run_steps(from, search, target, verifying(options)));
+  (void)NABLA_TRY(run_steps(from, search, target, verifying(options.passes)));
   Result<LoweredSet> found = finished(from, target, options);
   if (!found.ok() || search.back().options.count("values")) return found;
   from.module = passes::with_stored_layouts_of(whole, from.module);
@@ -118,22 +118,22 @@ struct Plain {
 // The quickest stage of ZeRO with the batch along these axes; nothing where it cannot lie so, or none keeps the limits.
 std::optional<Plain> quickest_along(const std::vector<std::string>& axes, const ir::Target& target, const ir::Module& module,
                                     const CompileOptions& options, int64_t most_state) {
-  std::string data, shown;
-  for (const std::string& axis : axes) data += (data.empty() ? "" : ";") + axis, shown += (shown.empty() ? "" : ",") + axis;
+  std::string along;
+  for (const std::string& axis : axes) along += (along.empty() ? "" : ",") + axis;
   CompileOptions plain = options;
   plain.pass_options["auto-shard"] = {{"search", "false"}};
   plain.passes.reproduce = {};  // nobody asked for this program
   auto& strategy = plain.pass_options["apply-strategy"];
   strategy.erase("open-batch");
-  if (const std::string given = strategy["data-axes"]; !given.empty()) data += ";" + given;
-  strategy["data-axes"] = data;
+  const std::string given = strategy["data-axes"];
+  strategy["data-axes"] = given.empty() ? along : along + "," + given;
   std::optional<Plain> best;
   for (const char* zero : {"0", "1", "3"}) {
     strategy["zero"] = zero;
     Result<LoweredSet> made = lowered(target, module, plain);
     if (!made.ok() || bytes_of(*made).state > most_state) continue;
     const double us = predicted(*made);
-    if (!best || us < best->us) best = {std::move(*made), fmt::format("--data-axes {} --zero {}", shown, zero), us};
+    if (!best || us < best->us) best = {std::move(*made), fmt::format("--data-axes {} --zero {}", along, zero), us};
   }
   return best;
 }
@@ -168,8 +168,10 @@ constexpr double kClearlyQuicker = 0.9;
 
 // What is found, or what the plain program is where that is clearly quicker, or where nothing else keeps the limit.
 Result<LoweredSet> quicker(Result<LoweredSet> found, std::optional<Plain> plain) {
-  if (!plain || (found.ok() && predicted(*found) * kClearlyQuicker <= plain->us)) return found;
-  const std::string other = found.ok() ? fmt::format("{:.3g} us with the layouts that were found", predicted(*found))
+  if (!plain) return found;
+  const double us = found.ok() ? predicted(*found) : 0;
+  if (found.ok() && us * kClearlyQuicker <= plain->us) return found;
+  const std::string other = found.ok() ? fmt::format("{:.3g} us with the layouts that were found", us)
                                        : "of those that were found none keeps the limit of memory";
   const std::string why = fmt::format("data parallel, as with {}: {:.3g} us in a run of every entry, {}", plain->options, plain->us, other);
   note(plain->set, "auto-shard: " + why);
@@ -189,7 +191,7 @@ Result<LoweredSet> quickest(const ir::Target& target, const ir::Module& module, 
   Steps before = take_through(from.graph, "auto-shard");
   from.graph.insert(from.graph.begin(), std::move(before.back()));
   before.pop_back();
-  (void)NABLA_TRY(run_steps(from, before, target, verifying(options)));
+  (void)NABLA_TRY(run_steps(from, before, target, verifying(options.passes)));
   Result<LoweredSet> found = most ? searched_within(*most, target, from, options) : searched(target, from, options, kNoLimit);
   if (search.count("values") || (!found.ok() && found.errors()[0].code != Code::kOverBudget)) return found;
   const int64_t most_state = search.count("max-bytes") ? parse_bytes(search["max-bytes"]).value_or(kNoLimit) : kNoLimit;

@@ -268,10 +268,10 @@ class KernelPrinter {
     std::string close;
     for (size_t i = 0; i < serial.size(); ++i) {
       size_t within = serial.size() - i - 1 + (lane >= 0 ? 1 : 0);
-      // A fold has its body five times, which multiplies: what is around two others has it once.
-      const char* fold = is_fixed(c, d) ? (within == 0 ? "nb_fold_fixed" : "nb_fold_once")
-                         : within < 2   ? "nb_fold"
-                                        : "nb_fold_once";
+      // A fold has its body five times, which multiplies: what is around two others has it once. So has all but the last of
+      // the axes of a fixed sum.
+      const bool once = within >= (is_fixed(c, d) ? 1 : 2);
+      const char* fold = once ? "nb_fold_once" : is_fixed(c, d) ? "nb_fold_fixed" : "nb_fold";
       out_.open(fmt::format("{}{}<{}>({}, {}, {}, [&](long {}) NB_INLINE {{", fold_prefix_, fold, type, op_name(c), start,
                             extent(serial[i]), axis_name(serial[i])));
       close += "})";

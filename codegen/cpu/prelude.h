@@ -516,7 +516,15 @@ template <class F> NB_FN void nb_for(long begin, long end, F f) {
   for (; j + NB_L <= end; j += NB_L) f(j, nb_full{});
   if (j < end) f(j, end - j);
 }
-// Reduction over lanes with four accumulators; the tail's missing lanes count as `identity`.
+// The tail of a reduction, whose missing lanes count as `identity`.
+template <class V, class F> NB_FN V nb_rest(nb_scalar<V> identity, long j, long end, F f) {
+  long n = end - j < NB_L ? end - j : NB_L;
+  V v = f(j, n);
+  __asm__("" : "+m"(v));  // gcc 12 miscompiles writes to lanes of a constant vector: it must not know one here
+  for (long l = n; l < NB_L; ++l) v[l] = identity;
+  return v;
+}
+// Reduction over lanes with four accumulators.
 template <class V, class Op, class F> NB_FN auto nb_reduce(Op op, nb_scalar<V> identity, long end, F f) {
   V a0 = nb_splat<V>(identity), a1 = a0, a2 = a0, a3 = a0;
   long j = 0;
@@ -525,12 +533,7 @@ template <class V, class Op, class F> NB_FN auto nb_reduce(Op op, nb_scalar<V> i
     a2 = op(a2, f(j + 2 * NB_L, nb_full{})), a3 = op(a3, f(j + 3 * NB_L, nb_full{}));
   }
   for (; j + NB_L <= end; j += NB_L) a0 = op(a0, f(j, nb_full{}));
-  if (j < end) {
-    V v = f(j, end - j);
-    __asm__("" : "+m"(v));  // gcc 12 miscompiles writes to lanes of a constant vector: it must not know one here
-    for (long l = end - j; l < NB_L; ++l) v[l] = identity;
-    a1 = op(a1, v);
-  }
+  if (j < end) a1 = op(a1, nb_rest<V>(identity, j, end, f));
   a0 = op(op(a0, a1), op(a2, a3));
   nb_scalar<V> t[NB_L];
   __builtin_memcpy(t, &a0, sizeof t);
@@ -569,12 +572,7 @@ template <class V, class Op, class F> NB_FN auto nb_reduce_fixed(Op op, nb_scala
   long j = 0;
   for (; j + 16 <= end; j += 16)
     for (int p = 0; p < parts; ++p) a[p] = op(a[p], f(j + p * NB_L, nb_full{}));
-  for (int p = 0; j < end; ++p, j += NB_L) {
-    V v = f(j, end - j < NB_L ? end - j : NB_L);
-    __asm__("" : "+m"(v));  // as in nb_reduce
-    for (long l = end - j; l < NB_L; ++l) v[l] = identity;
-    a[p] = op(a[p], v);
-  }
+  for (int p = 0; j < end; ++p, j += NB_L) a[p] = op(a[p], nb_rest<V>(identity, j, end, f));
   nb_scalar<V> t[16];
   __builtin_memcpy(t, a, sizeof t);
   return nb_sixteen(op, t);

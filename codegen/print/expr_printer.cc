@@ -22,8 +22,6 @@ constexpr TypeRow kTypes[kDTypeCount] = {{"bool", "bool"},     {"nb_i8", "nb_i8"
                                          {"double", "double"}, {"nb_f8e4m3", "float"},   {"nb_f8e5m2", "float"}};
 
 // Computed in float and rounded when stored, or when a program converts to them.
-bool is_narrow_float(DType d) { return is_float(d) && bytes_of(d) < 4; }
-
 // Narrow floats are computed in f32 and rounded where they are stored. What jumps between neighbouring numbers must see them
 // rounded: an element equals a maximum that was stored only so.
 bool jumps(const Expr& call) {

@@ -125,8 +125,6 @@ MaybeVal add_maybe(MaybeVal a, MaybeVal b) {
 
 Literal zeros(const Type& type) { return Literal(type.dtype, type.extents()); }
 
-DType accumulation_type(DType dtype) { return is_float(dtype) && bytes_of(dtype) < 4 ? DType::kF32 : dtype; }
-
 void copy_element(Literal& target, int64_t to, const Literal& source, int64_t from) {
   int64_t bytes = bytes_of(source.dtype());
   std::memcpy(static_cast<char*>(target.mutable_data()) + to * bytes,

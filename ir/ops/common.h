@@ -96,8 +96,6 @@ MaybeVal add_maybe(MaybeVal a, MaybeVal b);
 // ---- Evaluation.
 /// A zero-filled literal of a static type.
 Literal zeros(const Type& type);
-/// The dtype in which sums of `dtype` are kept: f32 for the 8- and 16-bit floats, otherwise `dtype`.
-DType accumulation_type(DType dtype);
 /// Copies element `from` of `source` to element `to` of `target` exactly; the dtypes are equal.
 void copy_element(Literal& target, int64_t to, const Literal& source, int64_t from);
 

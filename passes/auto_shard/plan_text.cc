@@ -69,6 +69,11 @@ bool has_words(const ir::Sharding& s) {
   return !s.allow_padding && std::all_of(axes.begin(), axes.end(), [](const ir::AxisRef& a) { return a.size == 0; });
 }
 
+// A rule, and why; a comment where words cannot say the layout.
+std::string rule_line(const std::string& name, const ir::Sharding& s, const std::string& reason) {
+  return fmt::format("{}{}={}  # {}\n", has_words(s) ? "" : "# ", name, words_of(s), reason);
+}
+
 }  // namespace
 
 std::string words_of(const ir::Sharding& layout) {
@@ -104,19 +109,15 @@ std::string plan_text(const ir::Module& laid_out, const FoundLayouts& found) {
       layout = function.values[static_cast<size_t>(function.params[e.reads.size() + f.stored->input])].sharding;
     }
     ir::Sharding words = layout ? *layout : whole_sharding(static_cast<int>(f.layout.dims.size()));
-    std::string line = f.is_free || !f.stored->said ? fmt::format("{}={}  # {}\n", name, words_of(words), reason_of(f))
-                                            : fmt::format("# {} stays as it is said: {}\n", name, words.str());
-    if (!has_words(words)) line = "# " + line;
-    (is_leaf ? leaves : inputs).push_back(std::move(line));
+    const bool chosen = f.is_free || !f.stored->said;
+    (is_leaf ? leaves : inputs).push_back(chosen ? rule_line(name, words, reason_of(f))
+                                                 : fmt::format("# {} stays as it is said: {}\n", name, words.str()));
   }
   return out + sorted(std::move(leaves), std::move(inputs));
 }
 
 std::string plan_of_layouts(const ir::Module& laid_out, const std::string& why) {
   std::vector<std::string> leaves, inputs;
-  auto line = [](const std::string& name, const ir::Sharding& s, const std::string& reason) {
-    return fmt::format("{}{}={}  # {}\n", has_words(s) ? "" : "# ", name, words_of(s), reason);
-  };
   for (const ir::StateLeaf& leaf : laid_out.state) {
     if (leaf.type.rank() == 0) continue;
     ir::Sharding s = leaf.sharding ? *leaf.sharding : whole_sharding(leaf.type.rank());
@@ -124,14 +125,14 @@ std::string plan_of_layouts(const ir::Module& laid_out, const std::string& why) 
     // Values in the middle lie as the batch does, and no leaf decides about them.
     for (ir::DimSharding& dim : s.dims)
       if (!dim.axes.empty()) dim.priority = std::max(dim.priority, 1);
-    leaves.push_back(line(escaped(leaf.name), s, counted(static_cast<double>(part.bytes().bounds().max)) + " on a rank"));
+    leaves.push_back(rule_line(escaped(leaf.name), s, counted(static_cast<double>(part.bytes().bounds().max)) + " on a rank"));
   }
   for (const ir::Entry& e : laid_out.entries) {
     const ir::Function& f = *laid_out.find(e.function);
     for (size_t i = 0; i < e.inputs.size(); ++i) {
       const ir::Value& v = f.values[static_cast<size_t>(f.params[e.reads.size() + i])];
       if (v.type.rank() == 0) continue;
-      inputs.push_back(line(name_of_input(e, i), v.sharding ? *v.sharding : whole_sharding(v.type.rank()), "an input"));
+      inputs.push_back(rule_line(name_of_input(e, i), v.sharding ? *v.sharding : whole_sharding(v.type.rank()), "an input"));
     }
   }
   return mesh_line(*laid_out.mesh()) + "# " + why + "\n" + sorted(std::move(leaves), std::move(inputs));

@@ -22,13 +22,10 @@ struct Cut {
 
 class RankSections {
  public:
-  RankSections(const ir::Function& f, const RankSymbols& rank) : f_(f), rank_(rank) {
-    makers_.resize(f.values.size());
+  RankSections(const ir::Function& f, const RankSymbols& rank) : f_(f), rank_(rank), makers_(ir::producers(f)) {
     numbers_.resize(f.values.size());
-    for (const Node& n : f.nodes) {
-      for (ValueId id : n.results) makers_[id] = &n;
+    for (const Node& n : f.nodes)
       if (n.results.size() == 1) numbers_[n.results[0]] = number(n);
-    }
   }
 
   /// What a dynamic_slice cuts; nothing where its starts are not known, or some rank's would be moved to fit.
@@ -46,24 +43,26 @@ class RankSections {
     return cuts;
   }
 
-  /// The cut in the operand of the reshape that made the value, whose dimension it splits.
-  std::optional<Cut> before_reshape(ValueId id, const Cut& cut) const {
-    const Node* n = makers_[id];
-    if (!n || n->op->name != "reshape") return std::nullopt;
-    const Shape &from = f_.type(n->operands[0]).shape, &to = f_.type(id).shape;
-    size_t d = cut.dim;
-    if (d >= from.size() || to.size() < from.size() || !std::equal(to.begin(), to.begin() + static_cast<int64_t>(d), from.begin()))
-      return std::nullopt;
-    size_t after = from.size() - d - 1, end = to.size() - after;  // [d, end) of `to` are dimension d of `from`
-    if (end <= d || !std::equal(to.begin() + static_cast<int64_t>(end), to.end(), from.begin() + static_cast<int64_t>(d) + 1))
-      return std::nullopt;
-    Dim inner = 1;
-    for (size_t k = d + 1; k < end; ++k) inner = inner * to[k];
-    if (!(to[d] * inner == from[d])) return std::nullopt;
-    return Cut{d, cut.begin * inner, cut.size * inner};
+  /// A cut of this operand, in that of the reshape that made it, where it is the first of what a dimension is split into.
+  struct Earlier {
+    ValueId value;
+    Cut cut;
+  };
+  std::optional<Earlier> before_reshape(ValueId id, const Cut& cut) const {
+    if (makers_[id] < 0) return std::nullopt;
+    const Node& n = f_.nodes[static_cast<size_t>(makers_[id])];
+    if (n.op->name != "reshape") return std::nullopt;
+    const ir::Factors factors = n.op->factors(typed(f_, n));
+    const std::vector<int>& own = factors.results[0][cut.dim];
+    for (size_t d = 0; own.size() == 1 && d < factors.operands[0].size(); ++d) {
+      const std::vector<int>& from = factors.operands[0][d];
+      if (from.empty() || from[0] != own[0]) continue;
+      Dim inner = 1;
+      for (size_t k = 1; k < from.size(); ++k) inner = inner * factors.factors[static_cast<size_t>(from[k])].size;
+      return Earlier{n.operands[0], {d, cut.begin * inner, cut.size * inner}};
+    }
+    return std::nullopt;
   }
-
-  ValueId operand_of_reshape(ValueId id) const { return makers_[id]->operands[0]; }
 
  private:
   // An integer scalar as a size; truth as 0 and 1. What its operands are is known.
@@ -85,8 +84,7 @@ class RankSections {
   // Does the number keep its value in the dtype? Of narrow ones nobody makes indices.
   static bool fits(const Dim& d, DType dtype) {
     ir::Interval range = d.bounds();
-    bool is_unsigned = dtype == DType::kU32 || dtype == DType::kU64;
-    return bytes_of(dtype) >= 4 && range.min >= (is_unsigned ? 0 : INT32_MIN) && range.max <= INT32_MAX;
+    return bytes_of(dtype) >= 4 && range.min >= (is_unsigned(dtype) ? 0 : INT32_MIN) && range.max <= INT32_MAX;
   }
   static std::optional<Dim> less(const std::optional<Dim>& a, const std::optional<Dim>& b) {
     if (!a || !b) return std::nullopt;
@@ -96,7 +94,7 @@ class RankSections {
 
   const ir::Function& f_;
   const RankSymbols& rank_;
-  std::vector<const Node*> makers_;           // by value; null: a parameter
+  std::vector<int> makers_;
   std::vector<std::optional<Dim>> numbers_;  // by value
 };
 
@@ -124,15 +122,11 @@ ir::FunctionPtr with_rank_sections(const ir::FunctionPtr& f, const RankSymbols& 
       continue;
     }
     copy.builder().set_location(n.location);
-    std::optional<Cut> before =
-        cuts->second.size() == 1 ? sections.before_reshape(n.operands[0], cuts->second[0]) : std::nullopt;
-    if (before) {
-      Val part = section(copy.at(sections.operand_of_reshape(n.operands[0])), *before);
-      copy.set(n.results[0], ir::reshape(part, f->type(n.results[0]).shape));
-      continue;
-    }
     Val part = copy.at(n.operands[0]);
-    for (const Cut& cut : cuts->second) part = section(part, cut);
+    if (auto earlier = cuts->second.size() == 1 ? sections.before_reshape(n.operands[0], cuts->second[0]) : std::nullopt)
+      part = ir::reshape(section(copy.at(earlier->value), earlier->cut), f->type(n.results[0]).shape);
+    else
+      for (const Cut& cut : cuts->second) part = section(part, cut);
     copy.set(n.results[0], part);
   }
   return without_dead_nodes(copy.finish(), module, ops);

@@ -32,7 +32,7 @@ bool is_plain_product(const Tensor& t, bool deterministic) {
 void round_reads(TensorGraph& graph) {
   auto rounded = [](const kernel_ir::Expr& e) {
     return kernel_ir::rewrite(e, [](const kernel_ir::Expr& x) {
-      bool narrow = x->kind == ExprKind::kLoad && is_float(x->dtype) && bytes_of(x->dtype) < 4;
+      bool narrow = x->kind == ExprKind::kLoad && is_narrow_float(x->dtype);
       return narrow ? kernel_ir::convert(x->dtype, kernel_ir::convert(DType::kF32, x)) : kernel_ir::Expr();
     });
   };

@@ -19,8 +19,6 @@ using ir::Node;
 using ir::Shape;
 using ir::Val;
 
-constexpr int64_t kGranules = 8;
-
 /// A sum of a node that ranks may share.
 struct Sum {
   Factors factors;
@@ -155,10 +153,7 @@ Val tree(Val v) {
   return ir::reshape(v, one);
 }
 
-// Sums of narrower floats are added up in f32, and rounded once, after the tree.
-DType summed_as(DType dtype) { return is_float(dtype) && bytes_of(dtype) < 4 ? DType::kF32 : dtype; }
-
-// The node with one of its sums in granules.
+// The node with one of its sums in granules. Sums of narrow floats are rounded once, after the tree.
 Result<std::vector<Val>> in_granules(FunctionCopy& copy, const Function& f, const Node& n, const Sum& sum) {
   ir::TypedOp whole = typed(f, n);
   ir::Shard shard = granule_of(whole, sum, 0);
@@ -167,7 +162,7 @@ Result<std::vector<Val>> in_granules(FunctionCopy& copy, const Function& f, cons
   ir::BatchContext context{copy.builder(), granule, {}, {}, kGranules};
   for (size_t i = 0; i < n.operands.size(); ++i) {
     granule.operands.push_back(shard.operand(static_cast<int>(i)));
-    DType dtype = granule.operands.back().dtype = summed_as(granule.operands.back().dtype);
+    DType dtype = granule.operands.back().dtype = accumulation_type(granule.operands.back().dtype);
     Val v = ir::convert(copy.at(n.operands[i]), dtype);
     const Factors::Tensor& dims = sum.factors.operands[i];
     auto at = std::find_if(dims.begin(), dims.end(), [&](const auto& d) { return d == std::vector<int>{sum.factor}; });
@@ -176,7 +171,7 @@ Result<std::vector<Val>> in_granules(FunctionCopy& copy, const Function& f, cons
   }
   for (size_t r = 0; r < n.results.size(); ++r) {
     granule.results.push_back(shard.result(static_cast<int>(r)));
-    granule.results.back().dtype = summed_as(granule.results.back().dtype);
+    granule.results.back().dtype = accumulation_type(granule.results.back().dtype);
   }
   std::vector<Val> made = n.op->batch(context), out;
   for (size_t r = 0; r < made.size(); ++r) {
@@ -195,8 +190,8 @@ Val in_granules(FunctionCopy& copy, const Function& f, const Node& n, const Upda
   ir::TypedOp whole = typed(f, n), granule{*n.op, whole.operands, n.attrs, whole.results};
   Dim& ids = granule.operands[1].shape[shared.of_indices];
   ids = granule.operands[2].shape[shared.dim] = Dim::floordiv(ids, kGranules);
-  for (size_t i : {size_t{0}, size_t{2}}) granule.operands[i].dtype = summed_as(granule.operands[i].dtype);
-  granule.results[0].dtype = summed_as(granule.results[0].dtype);
+  for (size_t i : {size_t{0}, size_t{2}}) granule.operands[i].dtype = accumulation_type(granule.operands[i].dtype);
+  granule.results[0].dtype = accumulation_type(granule.results[0].dtype);
   ir::FunctionBuilder& b = copy.builder();
   Shape zeros = whole.operands[0].shape;
   zeros.insert(zeros.begin(), kGranules);

@@ -22,6 +22,8 @@ ir::ShardingRef sharding_of(const Layout& layout, const ir::Mesh& mesh, const ir
 /// Of so many dimensions, each of them whole on every rank; each left to propagation.
 ir::Sharding whole_sharding(int rank);
 ir::Sharding open_sharding(int rank);
+/// How many parts a deterministic sum has: ranks and microbatches along it divide them.
+inline constexpr int64_t kGranules = 8;
 /// The type of a part, with its padding.
 ir::Type local_type(const ir::Mesh& mesh, const ir::Type& type, const Layout& layout);
 

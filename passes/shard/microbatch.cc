@@ -328,7 +328,7 @@ class MicrobatchLoop {
   ir::Type summand(const Node& n) const {
     auto share = shares_.find(&n);
     ir::Type out = f_.type(share == shares_.end() ? n.operands[0] : share->second->results[0]);
-    if (is_float(out.dtype) && bytes_of(out.dtype) < 4) out.dtype = DType::kF32;
+    out.dtype = accumulation_type(out.dtype);
     return out;
   }
 

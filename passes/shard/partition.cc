@@ -94,7 +94,7 @@ class FunctionPartition {
     if (const Part& from = nearest(id, to); from.layout.pending.empty()) return reshard(mesh_, rank_, from, to);
     Part& part = parts_[id];
     // A sum is combined once for all who need it so, or to whom its parts are near.
-    DType dtype = part.value.dtype(), wide = in_f32_ && is_float(dtype) && bytes_of(dtype) < 4 ? DType::kF32 : dtype;
+    DType dtype = part.value.dtype(), wide = in_f32_ ? accumulation_type(dtype) : dtype;
     for (const ReshardStep& step : reshard_steps(mesh_, f_.type(id), part.layout, to)) {
       Axes rest = without(part.layout.pending, step.axes);
       if (step.kind != ReshardStep::kAllReduce || rest.size() + step.axes.size() != part.layout.pending.size()) break;

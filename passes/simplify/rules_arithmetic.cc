@@ -109,7 +109,7 @@ bool widens(DType narrow, DType wide) {
   if (narrow == DType::kBool) return true;
   if (is_float(narrow) && is_float(wide)) {
     if (wide == DType::kF64) return true;
-    return wide == DType::kF32 && bytes_of(narrow) < 4;
+    return wide == DType::kF32 && is_narrow_float(narrow);
   }
   if (!is_integer(narrow) || !is_integer(wide)) return false;
   if (bytes_of(wide) <= bytes_of(narrow)) return false;

@@ -136,19 +136,20 @@ class StrategyPass {
     }
     return out;
   }
+  // One rank cuts what several could, so that deterministic sums are the same.
+  static bool has_granules(const ir::Dim& size) { return ir::Dim::mod(size, kGranules).is(0); }
   // Layers that a loop runs, and that are gathered, are cut in themselves where that is possible: a trip gathers its own layer.
   Sharding zeroed(const ir::StateLeaf& leaf, const ir::ShardingRef& own, bool stacked) {
     Sharding plain = open_like(leaf.type, own);
     if (uses(plain, s_.zero)) return plain;  // the program says how
-    // One rank cuts what eight could, so that deterministic sums are the same.
-    bool alone = shards(mesh_, s_.zero) == 1;
+    const bool alone = shards(mesh_, s_.zero) == 1;
     auto along = [&](size_t d) {
       Sharding out = plain;
       out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
       return out;
     };
     auto can_be_cut = [&](size_t d) {
-      return fits(along(d), leaf.type) && (!alone || ir::Dim::mod(leaf.type.shape[d], 8).is(0));
+      return fits(along(d), leaf.type) && (!alone || has_granules(leaf.type.shape[d]));
     };
     for (bool taken : {false, true})
       for (size_t d = stacked; d < plain.dims.size(); ++d)
@@ -191,8 +192,7 @@ class StrategyPass {
       batch.dims[0].open = s_.open_batch;
       const ir::Dim& size = v.type.shape[0];
       int64_t parts = shards(mesh_, first);
-      // One rank cuts a symbolic size only where several could, so that deterministic sums are the same.
-      bool alone = parts == 1 && !size.is_static() && !ir::Dim::mod(size, 8).is(0);
+      bool alone = parts == 1 && !size.is_static() && !has_granules(size);
       if (!fits(batch, v.type))
         context_.remarks.push_back(fmt::format("input {} of entry {}, {}, is not cut along {}: {} parts do not divide {}{}",
                                                e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(axes), parts, size.str(),

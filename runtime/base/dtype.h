@@ -46,6 +46,10 @@ inline bool is_float(DType dtype) { return info(dtype).kind == DTypeKind::kFloat
 inline bool is_integer(DType d) { return info(d).kind == DTypeKind::kSigned || info(d).kind == DTypeKind::kUnsigned; }
 inline bool is_signed(DType dtype) { return info(dtype).kind == DTypeKind::kSigned; }
 inline bool is_unsigned(DType dtype) { return info(dtype).kind == DTypeKind::kUnsigned; }
+/// A float of 16 or 8 bits.
+inline bool is_narrow_float(DType dtype) { return is_float(dtype) && info(dtype).bytes < 4; }
+/// The dtype in which sums of `dtype` are kept: f32 for narrow floats, otherwise `dtype`.
+inline DType accumulation_type(DType dtype) { return is_narrow_float(dtype) ? DType::kF32 : dtype; }
 std::optional<DType> dtype_from_name(std::string_view name);
 std::optional<DType> dtype_from_numpy(std::string_view descr);
 std::optional<DType> dtype_from_safetensors(std::string_view name);

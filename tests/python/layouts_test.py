@@ -296,3 +296,11 @@ def test_causes_say_what_else_a_compiled_function_depends_on():
     f.clear_cache()
     f(X)
     assert f.stats.causes[-1].startswith("it was forgotten since: by clear_cache()")
+
+
+def test_the_first_buffer_of_a_step_lies_as_its_parameter():
+    p, g = cut("tp"), cut()
+    new, buffer = nb.nn.optim.sgd_step(p, g, lr=0.1, momentum=0.9)
+    assert axes_of(buffer) == axes_of(new) == [["tp"], []]
+    assert nb.nn.optim.sgd_step(p, g, lr=0.1)[1] is None
+    assert np.allclose(buffer.numpy(), X) and np.allclose(new.numpy(), 0.9 * X)

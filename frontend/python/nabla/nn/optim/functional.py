@@ -237,7 +237,7 @@ def _scalars(param, lr):
 def sgd_step(param, grad, momentum_buffer=None, *, lr, weight_decay=0.0, momentum=0.0, nesterov=False):
     """`(new param, new buffer)` of one tensor; the buffer is None without momentum, and zeros when None is given."""
     rule = rules.SGD(momentum, weight_decay, nesterov)
-    slots = () if not momentum else (m.zeros_like(param) if momentum_buffer is None else momentum_buffer,)
+    slots = rule.begin(param) if momentum_buffer is None or not momentum else (momentum_buffer,)
     new, kept = rule.apply(param, m.cast(grad, param.dtype), slots, None, _scalars(param, lr))
     return new, kept[0] if kept else None
 
