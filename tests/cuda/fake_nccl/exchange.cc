@@ -61,7 +61,7 @@ size_t bytes_of(int type) {
 }
 
 void write(const std::string& path, const std::string& bytes) {
-  std::string fresh = path + ".new";
+  std::string fresh = fmt::format("{}.{}", path, ::getpid());  // processes may write the same file at once
   std::ofstream(fresh, std::ios::binary) << bytes;
   std::rename(fresh.c_str(), path.c_str());
 }
