@@ -12,4 +12,9 @@ Result<std::optional<int64_t>> bytes_option(const PassContext& context, const st
   return bytes;
 }
 
+bool is_deterministic(const PassContext& context) {
+  auto option = context.options.find("deterministic");
+  return option != context.options.end() && option->second == "true";
+}
+
 }  // namespace nabla::passes

@@ -27,6 +27,8 @@ struct PassContext {
 
 /// An option that is a number of bytes ("16MiB"), where it is given and not empty. E0901 for what is no such number.
 Result<std::optional<int64_t>> bytes_option(const PassContext& context, const std::string& name);
+/// The option `deterministic` of a pass that has it: layouts and sums may not depend on how many ranks there are.
+bool is_deterministic(const PassContext& context);
 
 using PassFn = Result<ir::Module> (*)(const ir::Module&, PassContext&);
 

@@ -50,6 +50,7 @@ std::vector<Pass> transform_passes() {
         {"open-batch", "false", "true: other axes may cut the batch too, as where auto-shard chooses them"},
         {"zero", "0", "1 or 2: ranks share the optimizer's state; 3: and the parameters"},
         {"zero-axes", "", "data axes whose ranks share it; empty: all of them"},
+        {"deterministic", "false", "true: zero takes dimensions that eight divides, whatever the number of ranks"},
         {"offload", "none",
          "state that lives in the host's memory, beside what the program says: the optimizer's (opt), parameters (params), all"}},
        apply_strategy},
@@ -109,7 +110,8 @@ std::vector<Pass> shard_passes() {
        "before propagate, which then meets axes that divide.",
        Stage::kFlat,
        Stage::kFlat,
-       {{"max-gather-bytes", "16MiB", "of one value that an op may get without its padding"}},
+       {{"max-gather-bytes", "16MiB", "of one value that an op may get without its padding"},
+        {"deterministic", "false", "true: dimensions of which parts are padded are multiples of eight, whatever the number of ranks"}},
        pad_shards},
       auto_shard_pass(),
       {"propagate",
@@ -123,17 +125,17 @@ std::vector<Pass> shard_passes() {
        "global program, whose composites are whole: their factors count.",
        Stage::kFlat,
        Stage::kSharded,
-       {},
+       {{"deterministic", "false", "true: an axis goes only where eight divides the extent, and whole, whatever its size"}},
        propagate},
       {"granulate-sums",
        "makes sums independent of how many ranks, microbatches and threads share them",
-       "Does nothing without granules. A floating-point sum along a dimension that lies along axes of the mesh, whatever "
+       "Does nothing for programs that are not deterministic. A floating-point sum along a dimension that lies along axes of the mesh, whatever "
        "their sizes, becomes eight sums of equal parts and a tree of additions that joins neighbours, of which ranks and "
        "microbatches have whole subtrees. What they exchange are its nodes, in place of one all_reduce. Runs after "
        "propagate, which tells what ranks share, and before partition, which is asked to refuse other sums over ranks.",
        Stage::kSharded,
        Stage::kSharded,
-       {{"granules", "0", "8: of every sum that ranks may share; 0: sums stay"}},
+       {{"deterministic", "false", "true: every sum that ranks may share"}},
        granulate_sums},
       {"partition",
        "makes of a program for all ranks what one rank computes",

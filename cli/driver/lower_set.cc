@@ -43,6 +43,11 @@ bool shares_gradients(const CompileOptions& options) {
 
 bool has_several_targets(const CompileOptions& options) { return options.target.find(',') != options.target.npos; }
 
+bool declares(const std::string& pass, const std::string& option) {
+  const std::vector<passes::PassOption>& all = passes::find_pass(pass)->options;
+  return std::any_of(all.begin(), all.end(), [&](const passes::PassOption& o) { return o.name == option; });
+}
+
 // The default steps, split where a module becomes kernels: the report describes both sides.
 void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, const SizeLists& sizes,
                  std::vector<passes::Step>& graph, std::vector<passes::Step>& lowering) {
@@ -52,8 +57,7 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
   for (passes::Step& step : steps) {
     if (auto more = options.pass_options.find(step.pass); more != options.pass_options.end())
       step.options.insert(more->second.begin(), more->second.end());
-    if (options.deterministic && step.pass == "granulate-sums") step.options["granules"] = "8";
-    if (options.deterministic && step.pass == "partition") step.options["deterministic"] = "true";
+    if (options.deterministic && declares(step.pass, "deterministic")) step.options["deterministic"] = "true";
     if (step.pass == "partition" && shares_gradients(options)) step.options.insert({"grad-sync", "each"});
     if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
     if ((step.pass == "plan-memory" || step.pass == "auto-shard") && !options.max_bytes.empty())
@@ -88,7 +92,8 @@ Result<SizeLists> sizes_of_rank(const SizeLists& given, const std::string& optio
         d.help = fmt::format("take multiples of {}", size->multiple);
         return d;
       }
-      if (cut) (void)NABLA_TRY(ir::check_size(whole->symbols, name, value));
+      const bool unknown = whole && !symbol_of(local, name);
+      if (cut || unknown) (void)NABLA_TRY(ir::check_size(whole->symbols, name, value));
       out[cut ? part->name : name].push_back(value / parts);
     }
   }

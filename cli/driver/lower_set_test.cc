@@ -68,6 +68,7 @@ TEST(LowerSet, RefusesSizesThatRanksCannotShare) {
   EXPECT_EQ(refusal("batch=15").code, Code::kBadOption);
   EXPECT_EQ(refusal("batch=6").message, "batch = 6 is not a multiple of 4 in [4, 64]");
   EXPECT_EQ(refusal("bath=16").code, Code::kBadOption);
+  EXPECT_EQ(refusal("bath=16").help, "its sizes are batch; one that equals an expression of others is none");
 }
 
 }  // namespace

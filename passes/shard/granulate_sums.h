@@ -5,7 +5,7 @@
 
 namespace nabla::passes {
 
-/// sharded -> sharded. Does nothing unless option `granules` is 8. A floating-point sum along a dimension that lies
+/// sharded -> sharded. Does nothing without the option `deterministic`. A floating-point sum along a dimension that lies
 /// along axes of the mesh, whatever their sizes, becomes one of eight equal parts each, and a tree of additions that
 /// joins neighbours: ((0+1)+(2+3))+((4+5)+(6+7)). Ranks and microbatches then have whole parts of the tree, and what
 /// they exchange are its nodes. E0210 where eight does not divide the dimension, the ranks and microbatches along it do

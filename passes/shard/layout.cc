@@ -66,6 +66,8 @@ bool divides(const Mesh& mesh, const Axes& axes, const ir::Dim& extent) {
   return ir::Dim::mod(extent, shards(mesh, axes)).is(0);
 }
 
+bool has_granules(const ir::Dim& extent) { return ir::Dim::mod(extent, kGranules).is(0); }
+
 Axes joined(const Mesh& mesh, const Axes& axes) {
   Axes out;
   for (const ir::AxisRef& a : axes) {

@@ -24,6 +24,9 @@ ir::Sharding whole_sharding(int rank);
 ir::Sharding open_sharding(int rank);
 /// How many parts a deterministic sum has: ranks and microbatches along it divide them.
 inline constexpr int64_t kGranules = 8;
+/// Whether the extent is eight equal parts. What a deterministic program lays out along axes has them whatever the axes' sizes, so
+/// that one rank and eight share the same sums.
+bool has_granules(const ir::Dim& extent);
 /// The type of a part, with its padding.
 ir::Type local_type(const ir::Mesh& mesh, const ir::Type& type, const Layout& layout);
 

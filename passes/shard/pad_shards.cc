@@ -381,13 +381,14 @@ std::shared_ptr<const ir::Module> opened(const ir::Module& m, const PaddedDims& 
 
 Result<ir::Module> pad_shards(const ir::Module& given, PassContext& context) {
   auto module = std::make_shared<const ir::Module>(given);
-  auto dims = std::make_unique<PaddedDims>(*module);
+  const int64_t multiple = is_deterministic(context) ? kGranules : 1;
+  auto dims = std::make_unique<PaddedDims>(*module, multiple);
   if (!dims->any()) return given;
   for (int level = 0; level < kMostLevels; ++level) {
     auto next = opened(*module, *dims, context);
     if (!next) break;
     module = std::move(next);
-    dims = std::make_unique<PaddedDims>(*module);
+    dims = std::make_unique<PaddedDims>(*module, multiple);
   }
   int64_t most = NABLA_TRY(bytes_option(context, "max-gather-bytes")).value_or(INT64_MAX);
   ir::Module out = *module;

@@ -110,7 +110,7 @@ bool meets_padding(const Function& f, const Node& n, const ir::Mesh& mesh) {
   return uneven(n.operands[0]) != uneven(n.results[0]);
 }
 
-PaddedDims::PaddedDims(const ir::Module& module) : m_(module) {
+PaddedDims::PaddedDims(const ir::Module& module, int64_t multiple) : m_(module), least_multiple_(multiple) {
   number();
   find_layouts();
   for (size_t f = 0; f < m_.functions.size(); ++f)
@@ -215,10 +215,11 @@ void PaddedDims::seed(int f, ValueId v, const ir::Sharding& s) {
   for (size_t d = 0; d < s.dims.size() && d < type.shape.size(); ++d) {
     if (s.dims[d].axes.empty()) continue;
     int root = find(variable(f, v, static_cast<int>(d)));
-    if (s.allow_padding && !divides(*m_.mesh(), s.dims[d].axes, type.shape[d])) uneven_.insert(root);
+    const int64_t parts = std::lcm(least_multiple_, shards(*m_.mesh(), s.dims[d].axes));
+    if (s.allow_padding && !Dim::mod(type.shape[d], parts).is(0)) uneven_.insert(root);
     // Layouts that divide the extent are to divide the longer one as well.
     int64_t& multiple = multiple_.try_emplace(root, 1).first->second;
-    multiple = std::lcm(multiple, shards(*m_.mesh(), s.dims[d].axes));
+    multiple = std::lcm(multiple, parts);
   }
 }
 

@@ -29,7 +29,8 @@ PaddedFactor padded_factor(const ir::TypedOp& op, const ir::Factors& factors, in
 /// padded together: to the next multiple of what all layouts of them want.
 class PaddedDims {
  public:
-  explicit PaddedDims(const ir::Module& module);
+  /// `multiple`: of what padded lengths are multiples, whatever the shards are.
+  PaddedDims(const ir::Module& module, int64_t multiple);
 
   /// Is there anything to pad?
   bool any() const { return !uneven_.empty(); }
@@ -66,6 +67,7 @@ class PaddedDims {
   std::vector<std::vector<int>> first_;  // by function and value: of its dimension 0
   std::vector<Place> places_;            // by variable
   mutable std::vector<int> parent_;
+  const int64_t least_multiple_;
   std::set<int> uneven_;             // classes with a layout that does not divide
   std::map<int, int64_t> multiple_;  // by class: what lengths are multiples of
   std::map<int, ir::Dim> unit_;      // by class: the extent of which all others are multiples

@@ -172,7 +172,7 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
     // An open layout is the beginning of what the dimension gets.
     bool grows = !closed_[at] && is_prefix(axes_[at], wish.axes);
     bool holds = grows || (wish.open ? is_prefix(wish.axes, axes_[at]) : axes_[at] == wish.axes);
-    const char* unfit = holds && axes_[at].size() < wish.axes.size() ? misfit(at, wish.axes, s->allow_padding) : nullptr;
+    const char* unfit = holds && axes_[at].size() < wish.axes.size() ? misfit(at, wish.axes, false, s->allow_padding) : nullptr;
     if (!holds || unfit) {
       // What came before by a stronger priority stays.
       if (priority == 0 || unfit == kIndivisible) return contradiction(f, v, static_cast<int>(d), wish, said, unfit);

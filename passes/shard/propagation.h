@@ -112,7 +112,8 @@ class Propagation {
   void set(int variable, ir::Axes axes) { axes_[variable] = std::move(axes), changed_[variable] = ++clock_; }
   bool extend(int place, const ir::Axes& axes, const Cause& cause);
   bool refuse(int variable, const ir::Axes& axes, const Cause& cause, const std::string& why);
-  const char* misfit(int variable, const ir::Axes& axes, bool allow_padding = false) const;
+  /// `follows`: the axes come from another value, and not from what the user said.
+  const char* misfit(int variable, const ir::Axes& axes, bool follows, bool allow_padding = false) const;
   int64_t bytes(int f, ir::ValueId v) const { return m_.functions[f]->type(v).bytes().bounds().max; }
 
   // ---- Explanations. propagation_report.cc

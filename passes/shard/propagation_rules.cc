@@ -14,6 +14,8 @@ using ir::Node;
 using ir::ValueId;
 
 const char* const kIndivisible = "the extent is not divisible so";
+const char* const kNoGranules = "the program is deterministic, and eight does not divide the extent";
+const char* const kPartOfAxis = "the program is deterministic, and how an axis is cut depends on its size";
 
 namespace {
 
@@ -224,7 +226,7 @@ bool Propagation::extend(int place, const Axes& axes, const Cause& cause) {
   for (size_t i = longest.size(); i < axes.size(); ++i) {
     Axes more = longest;
     more.push_back(axes[i]);
-    if (const char* why = misfit(variable, more)) {
+    if (const char* why = misfit(variable, more, true)) {
       refuse(variable, more, cause, why);
       break;
     }
@@ -240,7 +242,10 @@ bool Propagation::refuse(int variable, const Axes& axes, const Cause& cause, con
   return false;
 }
 // Why the dimension cannot have these axes; null: it can.
-const char* Propagation::misfit(int variable, const Axes& axes, bool allow_padding) const {
+const char* Propagation::misfit(int variable, const Axes& axes, bool follows, bool allow_padding) const {
+  auto is_part = [](const ir::AxisRef& a) { return a.size != 0; };
+  if (follows && is_deterministic(context_) && std::any_of(axes.begin(), axes.end(), is_part))
+    return kPartOfAxis;
   if (const ir::MeshAxis* temporal = mesh_.temporal()) {
     auto at = std::find_if(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == temporal->name; });
     if (at != axes.end() && (at + 1 != axes.end() || at->size != 0)) return "microbatches are cut last, and whole";
@@ -252,6 +257,7 @@ const char* Propagation::misfit(int variable, const Axes& axes, bool allow_paddi
     const Place& p = places_[member];
     const ir::Value& value = m_.functions[p.function]->values[p.value];
     if (!allow_padding && !divides(mesh_, axes, value.type.shape[p.dim])) return kIndivisible;
+    if (follows && is_deterministic(context_) && !has_granules(value.type.shape[p.dim])) return kNoGranules;
     Axes others;
     for (int d = 0; d < value.type.rank(); ++d) {
       const Axes& more = axes_[find(first_[p.function][p.value] + d)];

@@ -62,11 +62,6 @@ std::vector<char> sum_points(const ir::Function& f) {
   return out;
 }
 
-bool is_deterministic(const PassContext& context) {
-  auto option = context.options.find("deterministic");
-  return option != context.options.end() && option->second == "true";
-}
-
 Result<bool> sums_in_f32(const PassContext& context) {
   auto option = context.options.find("reduce-dtype");
   if (option == context.options.end() || option->second.empty()) return false;

@@ -136,20 +136,19 @@ class StrategyPass {
     }
     return out;
   }
-  // One rank cuts what several could, so that deterministic sums are the same.
-  static bool has_granules(const ir::Dim& size) { return ir::Dim::mod(size, kGranules).is(0); }
   // Layers that a loop runs, and that are gathered, are cut in themselves where that is possible: a trip gathers its own layer.
   Sharding zeroed(const ir::StateLeaf& leaf, const ir::ShardingRef& own, bool stacked) {
     Sharding plain = open_like(leaf.type, own);
     if (uses(plain, s_.zero)) return plain;  // the program says how
-    const bool alone = shards(mesh_, s_.zero) == 1;
+    // One rank cuts what several could; of deterministic programs all numbers of ranks cut the same.
+    const bool alone = shards(mesh_, s_.zero) == 1, granules = alone || is_deterministic(context_);
     auto along = [&](size_t d) {
       Sharding out = plain;
       out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
       return out;
     };
     auto can_be_cut = [&](size_t d) {
-      return fits(along(d), leaf.type) && (!alone || has_granules(leaf.type.shape[d]));
+      return fits(along(d), leaf.type) && (!granules || has_granules(leaf.type.shape[d]));
     };
     for (bool taken : {false, true})
       for (size_t d = stacked; d < plain.dims.size(); ++d)
@@ -165,9 +164,10 @@ class StrategyPass {
     for (const std::string& leaf : layers_)
       context_.remarks.push_back(fmt::format("zero={}: {} is cut into layers, as {} ranks divide none of a layer's dimensions: all "
                                              "layers are gathered before the loop that runs them", s_.level, leaf, shards(mesh_, s_.zero)));
+    const std::string parts = is_deterministic(context_) ? fmt::format("the {} parts of deterministic sums", kGranules)
+                                                         : fmt::format("{} ranks", shards(mesh_, s_.zero));
     for (const std::string& leaf : whole_)
-      context_.remarks.push_back(fmt::format("zero={}: {} stays whole, as {} ranks divide none of its dimensions", s_.level, leaf,
-                                             shards(mesh_, s_.zero)));
+      context_.remarks.push_back(fmt::format("zero={}: {} stays whole, as {} divide none of its dimensions", s_.level, leaf, parts));
   }
 
   // Microbatches are there to add up gradients.

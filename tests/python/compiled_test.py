@@ -183,6 +183,11 @@ def test_dynamic_sizes_compile_once():
     ({0: {0: ("n", 1, 64, 1, 1)}}, "a dimension is a name, or"),
     ({0: [0]}, r"dynamic_dims is \{argument: \{dimension: name\}\}, got \{0: \[0\]\}"),
     ([0], "dynamic_dims is .argument: "),
+    ({"a": {0: "n"}}, "dynamic_dims: an argument is given by its place, got 'a'"),
+    ({0: {"a": "n"}}, "dynamic_dims: a dimension is given by its place, got 'a'"),
+    ({1: {0: "n"}}, "dynamic_dims: <lambda> has 1 parameters, counted from 0, and no 1"),
+    ({-1: {0: "n"}}, "counted from 0, and no -1"),
+    ({0: {0: ("n", 1, True)}}, r"with sizes from 1 on, got \('n', 1, True\)"),
     ({0: {0: ("n", 0, 64)}}, "with sizes from 1 on, got"),
 ])
 def test_malformed_dynamic_dims_are_named(given, text):
@@ -296,3 +301,30 @@ def test_threads_compile_a_form_once():
     for t in threads:
         t.join()
     assert not wrong and f.stats.misses == 3 and f.stats.hits == 15
+
+
+@pytest.mark.parametrize("options, text", [
+    (dict(threads="a"), "threads is a number of threads, or 0 for all, got 'a'"),
+    (dict(threads=-1), "threads is a number of threads, or 0 for all, got -1"),
+    (dict(target=3), "target is a text, got 3"),
+    (dict(check_nan="x"), "check_nan is True or False, got 'x'"),
+    (dict(max_cache_size=-1), "max_cache_size is a number of forms to keep, from 1 on, got -1"),
+    (dict(max_cache_size="a"), "max_cache_size is a number of forms to keep, from 1 on, got 'a'"),
+    (dict(donate_argnums="x"), "donate_argnums is the place of an argument, or several, got 'x'"),
+    (dict(static_argnums=1.5), "static_argnums is the place of an argument, or several, got 1.5"),
+    (dict(static_argnames=[1]), r"static_argnames is a name, or several, got \[1\]"),
+])
+def test_options_of_other_types_are_named(options, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        nb.jit(lambda x: x, **options)
+
+
+def test_no_places_are_none():
+    f = nb.jit(lambda x: x + 1.0, static_argnums=None, static_argnames=None, donate_argnums=None)
+    assert f(1.0).item() == 2.0
+
+
+def test_dynamic_arguments_come_by_their_places():
+    f = nb.jit(lambda x, y: x + y, dynamic_dims={1: {0: "n"}})
+    with pytest.raises(TypeError, match="arguments by their places, and <lambda> is called with y=...: pass it by its"):
+        f(X, y=X)

@@ -180,6 +180,9 @@ def test_layouts_of_arguments_beside_others_that_are_static_and_donated():
         x.numpy()
     dynamic = nb.jit(lambda x: nb.sum(x, axis=1), dynamic_dims={0: {0: "batch"}}, in_shardings=ROWS)
     assert [dynamic(X[:n]).numpy().shape for n in (2, 4, 8)] == [(2,), (4,), (8,)] and dynamic.stats.misses == 1
+    few = nb.jit(lambda x: nb.sum(x, axis=1), dynamic_dims={0: {0: ("batch", 1, 5)}}, in_shardings=ROWS)
+    with pytest.raises(ValueError, match=r"dynamic_dims: batch is 6, not in \[2, 5\]"):
+        few(X[:6])
 
 
 def test_layouts_of_a_function_that_another_one_calls():
@@ -232,6 +235,8 @@ OTHER = nb.DeviceMesh("ring", (4,), ("s",))
      r"jit: in_shardings of fn, p.a, f32\[8\]: 2 layouts of dimensions, \[\{dp\}, \{\}\], for a tensor of 1"),
     (lambda: nb.jit(lambda x: (x, [nb.sum(x)]), out_shardings=ROWS)(X), ValueError,
      r"jit: out_shardings of fn, result 1.0, f32\[\]: 2 layouts of dimensions, .*, for a tensor of 0"),
+    (lambda: nb.jit(lambda x, y: y, in_shardings=(None, (MESH, P("zz"))))(X, X), ValueError,
+     r"jit: in_shardings of fn, y, f32\[8,8\]: .*zz"),
     (lambda: nb.jit(lambda x: nb.sum(x), out_shardings=ROWS)(X), ValueError, r"out_shardings of fn, result, f32\[\]"),
     (lambda: nb.jit(lambda x: x, in_shardings=ROWS)(x=X), TypeError,
      r"in_shardings lays out arguments by their places, and fn is called with x=...: pass it by its place"),

@@ -2,6 +2,7 @@
 
 import json
 import linecache
+import re
 import subprocess
 import sys
 
@@ -123,12 +124,18 @@ def test_options_have_their_names_in_python(tmp_path, options, text):
 
 
 @pytest.mark.parametrize("options, text", [
-    (dict(buckets=[1]), r"buckets is a list of texts such as .*, got \[1\]"),
-    (dict(specialize=None), "specialize is a list of texts such as .*, got None"),
+    (dict(buckets=[1]), r"buckets is a list of texts, got \[1\]"),
+    (dict(specialize=None), "specialize is a list of texts, got None"),
     (dict(target=1), "target is a text, got 1"),
     (dict(mesh={"dp": 2}, layouts={1: ("dp",)}), "layouts: a pattern of names is a text, got 1"),
     (dict(zero=np.array([1, 2])), r"zero is 0, 1, 2 or 3, got array\(\[1, 2\]\)"),
     (dict(reduce_dtype=[]), "reduce_dtype is float32, or None for sums as they are, got"),
+    (dict(library="x"), "library is True or False, got 'x'"),
+    (dict(tf32=1), "tf32 is True or False, got 1"),
+    (dict(load=None), "load is True or False, got None"),
+    (dict(tuning=3), "tuning: path names a file, got 3"),
+    (dict(offload=np.ones(3)), 'offload is "none", "opt", "params" or "all", got array'),
+    (dict(specialize=["batch=8;16"]), "specialize: 'batch=8;16' has a semicolon: the lists of several sizes are"),
     (dict(path=None), "compile_bundle: path names a file, got None"),
     (dict(path="a\0b"), "compile_bundle: path names a file, got 'a.x00b'"),
     (dict(max_bytes=""), "max_bytes: `nothing` is no number of bytes"),
@@ -140,6 +147,26 @@ def test_arguments_of_other_types_are_named(tmp_path, options, text):
     with pytest.raises((TypeError, ValueError), match="(?s)" + text) as e:
         nb.compile_bundle(program(), **options)
     assert "arg0" not in str(e.value)
+
+
+def test_arguments_of_bundles_are_named(tmp_path):
+    path = tmp_path / "p.nbundle"
+    bundle = nb.compile_bundle(program(), path)
+    for call, text in [
+        (lambda: nb.load_bundle(3), "load_bundle: path names a file, got 3"),
+        (lambda: nb.load_bundle(path, threads="a"), "threads is a number of threads, or 0 for all, got 'a'"),
+        (lambda: nb.load_bundle(path, threads=10**12), "threads is a number of threads, or 0 for all, got 100000"),
+        (lambda: nb.load_bundle(path, check_nan="x"), "check_nan is True or False, got 'x'"),
+        (lambda: nb.load_bundle(path, rank_class=3), "rank_class is a text, got 3"),
+        (lambda: nb.load_bundle(path, target=None), "target is a text, got None"),
+        (lambda: bundle.run(3), "run: entry is a text, got 3"),
+        (lambda: bundle.save_state(None), "save_state: path names a file, got None"),
+        (lambda: bundle.load_state(""), "load_state: path names a file, got ''"),
+        (lambda: bundle.load_weights(path, maps=3), "maps is a list of texts, got 3"),
+        (lambda: bundle.load_weights(path, partial="x"), "partial is True or False, got 'x'"),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=re.escape(text)):
+            call()
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path):

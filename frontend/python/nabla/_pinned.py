@@ -41,7 +41,11 @@ def check(in_shardings, out_shardings, auto_shard):
 
 def _one(what, layout, x):
     mesh, dims = (layout.mesh, layout) if isinstance(layout, ShardingSpec) else layout
-    spec = spec_for(mesh, dims, x.ndim, what=f"jit: {what}, {x.type_str()}")
+    what = f"jit: {what}, {x.type_str()}"
+    try:
+        spec = spec_for(mesh, dims, x.ndim, what=what)
+    except (TypeError, ValueError) as e:
+        raise type(e)(f"{what}: {str(e).removeprefix(what + ': ')}") from None
     return x if not x.is_traced and spec_of(x) == spec else laid_out(x, spec)
 
 

@@ -1,9 +1,10 @@
 """How a program is spread over ranks and memories: the options of `nablac compile` for that, from Python's."""
 
-import os
-
 from ._core import DType, dtype_of, whole
 from ._mesh import DeviceMesh, names_of, native_mesh
+from ._options import count, flag, limit
+
+_PADDING = " allow_padding"  # after the words of a layout
 
 
 def names(what, axes):
@@ -15,46 +16,6 @@ def names(what, axes):
         if listed.count(a) > 1:
             raise ValueError(f"{what} name {a} twice: {', '.join(listed)}")
     return ",".join(listed)
-
-
-def _flag(name, value):
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} is True or False, got {value!r}")
-    return value
-
-
-def count(name, value, low, what):
-    number = whole(value)
-    if number is None:
-        raise TypeError(f"{name} is {what}, got {value!r}")
-    if not low <= number < 1 << 31:
-        raise ValueError(f"{name} is {what}, got {value!r}")
-    return number
-
-
-def text(name, value):
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is a text, got {value!r}")
-    return value
-
-
-def texts(name, values):
-    if isinstance(values, str) or not hasattr(values, "__iter__") or not all(isinstance(v, str) for v in values):
-        raise TypeError(f"{name} is a list of texts such as [\"batch=8,64\"], got {values!r}")
-    return list(values)
-
-
-def path(what, given):
-    """The name of a file that is written."""
-    name = os.fsdecode(given) if isinstance(given, (str, bytes, os.PathLike)) else None
-    if not name or "\0" in name:
-        raise TypeError(f"{what}: path names a file, got {given!r}")
-    return name
-
-
-def limit(value):
-    """Of bytes, as an option of nablac; None: there is none."""
-    return "" if value is None else str(value) or "nothing"
 
 
 def _words(pattern, layout, allow_padding):
@@ -71,14 +32,10 @@ def _words(pattern, layout, allow_padding):
         if ";" in text or text is not pattern and set(text) & set(",="):
             raise ValueError(f"layouts[{pattern!r}]: {text!r} has one of `;`, `,` and `=`: a word names axes, as "
                              "(None, \"tp\") or ((\"dp\", \"tp\"), None) do")
-    words = []
-    for word in layout:
-        if word is None:
-            words.append("")
-        else:
-            words.append("+".join([word] if isinstance(word, str) else word))
-    padding = " allow_padding" if allow_padding and any(words) and not words[-1].endswith(" allow_padding") else ""
-    return f"{pattern}={','.join(words)}{padding}"
+    words = ["" if word is None else "+".join([word] if isinstance(word, str) else word) for word in layout]
+    bare = [word.removesuffix(_PADDING) for word in words]
+    padding = _PADDING if bare != words or allow_padding and any(words) else ""
+    return f"{pattern}={','.join(bare)}{padding}"
 
 
 def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None,
@@ -107,7 +64,7 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         out["data-axes"] = names("data_axes", data_axes)
     if whole(zero) not in (0, 1, 2, 3):
         raise ValueError(f"zero is 0, 1, 2 or 3, got {zero!r}")
-    _flag("allow_padding", allow_padding), _flag("deterministic", deterministic)
+    flag("allow_padding", allow_padding), flag("deterministic", deterministic)
     if zero:
         out["zero"] = str(int(zero))
     if zero_axes:
@@ -128,9 +85,9 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         if not known:
             raise ValueError(f"reduce_dtype is float32, or None for sums as they are, got {reduce_dtype!r}")
         out["reduce-dtype"] = "f32"
-    if _flag("auto_shard", auto_shard):
+    if flag("auto_shard", auto_shard):
         out["auto-shard"] = "true"
-    if not _flag("reshard_after_forward", reshard_after_forward):
+    if not flag("reshard_after_forward", reshard_after_forward):
         out["reshard-after-forward"] = "false"
     if prefetch is not None:
         what = "how many gathers of parameters start ahead of their use"
@@ -139,7 +96,7 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         out["max-comm-bytes"] = limit(max_comm_bytes)
     if deterministic:
         out["deterministic"] = "true"
-    if offload not in ("none", "opt", "params", "all"):
+    if not isinstance(offload, str) or offload not in ("none", "opt", "params", "all"):
         raise ValueError(f"offload is \"none\", \"opt\", \"params\" or \"all\", got {offload!r}")
     if offload != "none":
         out["offload"] = offload

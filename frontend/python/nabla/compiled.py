@@ -9,8 +9,8 @@ import threading
 import time
 import weakref
 
-from . import _nabla, _pinned, debug, distributed, profiling, recompiles
-from ._core import Tensor, default_float
+from . import _nabla, _options, _pinned, debug, distributed, profiling, recompiles
+from ._core import Tensor, default_float, whole
 from ._mesh import DeviceMesh, logical_rules, spec_of
 from ._trace import Arguments, example_types, name_of
 from ._trace import trace as trace_function
@@ -72,20 +72,22 @@ class Compiled:
         _pinned.check(in_shardings, out_shardings, auto_shard if isinstance(auto_shard, DeviceMesh) else None)
         self._in_shardings = in_shardings
         self._fun = fun if out_shardings is None else _pinned.with_laid_out_results(fun, out_shardings)
-        self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-        self._static_names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-        self._donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
+        self._static = _options.places("static_argnums", () if static_argnums is None else static_argnums)
+        self._static_names = _options.names("static_argnames", () if static_argnames is None else static_argnames)
+        self._donated = _options.places("donate_argnums", () if donate_argnums is None else donate_argnums)
         both = set(self._static) & set(self._donated)
         if both:
             raise ValueError(f"argument {min(both)} is both static and donated")
         self._dynamic = _dynamic_table(dynamic_dims)
+        self._dynamic_names = _dynamic_names(fun, self._dynamic)
         self._multiples = {}  # of dynamic sizes, by name: what layouts inside of the function want
-        self._target, self._threads, self._check_nan = target or "cpu:native", threads, check_nan
+        self._target, self._threads = _options.text("target", target) or "cpu:native", _options.threads(threads)
+        self._check_nan = _options.flag("check_nan", check_nan)
         if auto_shard is not None and not isinstance(auto_shard, DeviceMesh):
             raise TypeError(f"jit: auto_shard is a DeviceMesh, whose ranks share the work, got {auto_shard!r}")
         self._auto_shard = auto_shard
         self._engine = engine if distributed._means_processes("jit", engine) else None
-        self._max = max_cache_size
+        self._max = _options.count("max_cache_size", max_cache_size, 1, "a number of forms to keep, from 1 on")
         self._cache = collections.OrderedDict()
         self._lock = threading.Lock()
         self._compiling = {}  # by key: the lock of the thread that compiles it
@@ -130,6 +132,9 @@ class Compiled:
 
     def _arguments(self, free, named, static):
         """The leaves of a call, laid out as in_shardings says."""
+        if both := self._dynamic_names & set(named):
+            raise TypeError(f"jit: dynamic_dims gives arguments by their places, and {name_of(self._fun)} is called "
+                            f"with {min(both)}=...: pass it by its place")
         arguments = Arguments(free, named)
         if self._in_shardings is not None:
             positions = {i % len(free) for i, _ in static if isinstance(i, int)}
@@ -283,6 +288,8 @@ class Compiled:
                 low, high = -(-d.min // least) * least, d.bound(shape[dim])
                 if low > high:
                     raise ValueError(f"dynamic_dims: no size of {d.name} in [{d.min}, {high}] is a multiple of {least}")
+                if least != d.multiple and not low <= shape[dim] <= high:
+                    raise ValueError(f"dynamic_dims: {d.name} is {shape[dim]}, not in [{low}, {high}]")
                 shape[dim] = _nabla.symbol(d.name, low, high, least)
             out.append((dtype, tuple(shape)))
         return out
@@ -365,14 +372,30 @@ def _dynamic_table(dynamic_dims):
     if not isinstance(table, dict) or not all(isinstance(rows, dict) for rows in table.values()):
         raise ValueError(f"dynamic_dims is {{argument: {{dimension: name}}}}, got {dynamic_dims!r}")
     for n, rows in table.items():
+        for key, what in ((n, "an argument"), *((dim, "a dimension") for dim in rows)):
+            if whole(key) is None:
+                raise ValueError(f"dynamic_dims: {what} is given by its place, got {key!r}")
         out[n] = {dim: d if isinstance(d, Dynamic) else Dynamic(*_named(d)) for dim, d in rows.items()}
     return out
+
+
+def _dynamic_names(fun, table):
+    """The names of parameters with dynamic sizes. Raises ValueError for places that `fun` does not have."""
+    try:
+        parameters = inspect.signature(fun).parameters.values()
+    except (TypeError, ValueError):
+        return set()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for n in table:
+        if n < 0 or n >= len(names) and not any(p.kind == p.VAR_POSITIONAL for p in parameters):
+            raise ValueError(f"dynamic_dims: {name_of(fun)} has {len(names)} parameters, counted from 0, and no {n}")
+    return {names[n] for n in table if n < len(names)}
 
 
 def _named(given):
     row = given if isinstance(given, tuple) else (given,)
     sizes = [s for s in row[1:] if s is not None]
-    if not 1 <= len(row) <= 4 or not isinstance(row[0], str) or not all(isinstance(s, int) and s >= 1 for s in sizes):
+    if not 1 <= len(row) <= 4 or not isinstance(row[0], str) or not all((whole(s) or 0) >= 1 for s in sizes):
         raise ValueError("dynamic_dims: a dimension is a name, or (name, min, max) with sizes from 1 on, "
                          f"got {given!r}")
     return row

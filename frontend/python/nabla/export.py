@@ -12,7 +12,7 @@ import inspect
 import json
 import zipfile
 
-from . import _nabla, _spread, distributed
+from . import _nabla, _options, _spread, distributed
 from ._core import Tensor, asarray, default_float, dtype_of
 from ._mesh import ShardingSpec, spec_of
 from ._trace import is_array, name_of, type_text
@@ -79,7 +79,7 @@ class ExportedProgram:
 
     def save(self, path):
         """Writes the module; the ending says which form: .nir, .nir.json or .nbl. Raises Error (E0803)."""
-        self._program.save(_spread.path("save", path))
+        self._program.save(_options.path("save", path))
         return self
 
     @property
@@ -289,7 +289,7 @@ class Bundle:
         Raises Error: E0603 for an unknown entry, E0702 and E0703 for arrays that do not fit, E0705 for state without a
         value.
         """
-        index = self._native.entry(entry)
+        index = self._native.entry(_options.text("run: entry", entry))
         rows = self._native.inputs(index)
         names = [r[0] for r in rows]
         # A tree's leaves are inputs of their own: "params.0.w" of `params`.
@@ -334,17 +334,19 @@ class Bundle:
 
     def load_state(self, path):
         """Reads all leaves from a safetensors file; all or nothing (E0706)."""
-        self._native.load_state(str(path))
+        self._native.load_state(_options.path("load_state", path))
 
     def save_state(self, path):
         """Writes all leaves to a safetensors file; of several processes, that of rank 0 writes it."""
+        path = _options.path("save_state", path)
         with self._together():
-            self._native.save_state(str(path))
+            self._native.save_state(path)
 
     def load_weights(self, path, maps=(), partial=False):
         """Loads a .safetensors or .npz file into leaves by rows "PATTERN=TARGET"; returns lines that say what was
         loaded."""
-        return self._native.load_weights(str(path), list(maps), partial)
+        path, maps = _options.path("load_weights", path), _options.texts("maps", maps)
+        return self._native.load_weights(path, maps, _options.flag("partial", partial))
 
     @property
     def target(self):
@@ -394,13 +396,15 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"compile_bundle takes what nabla.export returned, got {type(program).__name__}")
-    path = _spread.path("compile_bundle", path)
-    buckets, specialize = _spread.texts("buckets", buckets), _spread.texts("specialize", specialize)
+    path, load = _options.path("compile_bundle", path), _options.flag("load", load)
+    buckets, specialize = _options.sizes("buckets", buckets), _options.sizes("specialize", specialize)
     spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard,
                              reshard_after_forward, max_comm_bytes, deterministic, offload, remat_bytes, allow_padding,
                              prefetch, reduce_dtype)
-    report = program._program.compile(path, _spread.text("target", target), library, _spread.limit(max_bytes), tf32,
-                                      "" if tuning is None else str(tuning), buckets, specialize, spread)
+    report = program._program.compile(path, _options.text("target", target), _options.flag("library", library),
+                                      _options.limit(max_bytes), _options.flag("tf32", tf32),
+                                      "" if tuning is None else _options.path("tuning", tuning), buckets, specialize,
+                                      spread)
     if not load:
         return report
     try:
@@ -432,6 +436,8 @@ def load_bundle(path, threads=0, target="", check_nan=False, rank_class="", engi
     where `nabla.distributed.init` has found several processes, else local.
     Raises Error (E0801, E0105, E06xx; E0614 where the processes are not as many as the ranks, or have other bundles).
     """
+    path, rank_class = _options.path("load_bundle", path), _options.text("rank_class", rank_class)
+    threads, check_nan = _options.threads(threads), _options.flag("check_nan", check_nan)
     each = distributed._means_processes("load_bundle", engine)
     if each and rank_class:
         raise ValueError(f"load_bundle: rank_class {rank_class!r} is one rank alone, "
@@ -442,13 +448,13 @@ def load_bundle(path, threads=0, target="", check_nan=False, rank_class="", engi
         processes = distributed._processes if engine is None and not rank_class else None
         if processes and processes.ranks == 1:
             processes = None
-    native = _nabla.Bundle.open(str(path), threads, target, check_nan, rank_class, processes, each)
+    native = _nabla.Bundle.open(path, threads, _options.text("target", target), check_nan, rank_class, processes, each)
     if not native.spread:
-        return Bundle(native, str(path), f", one rank of class {rank_class}" if rank_class else _ranks_of(path))
+        return Bundle(native, path, f", one rank of class {rank_class}" if rank_class else _ranks_of(path))
     with distributed._together(), open(path, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
-        native.agree(f"load_bundle of a bundle with SHA-256 {digest}", str(path))
-    return Bundle(native, str(path), f"{_ranks_of(path)}, of which this process runs rank {processes.rank}")
+        native.agree(f"load_bundle of a bundle with SHA-256 {digest}", path)
+    return Bundle(native, path, f"{_ranks_of(path)}, of which this process runs rank {processes.rank}")
 
 
 __all__ = ["Bundle", "ExportedProgram", "Spec", "compile_bundle", "export", "load_bundle", "spec", "symbol"]
