@@ -235,17 +235,25 @@ Result<bool> granulate(ir::Module& m, PassContext& context) {
   return any;
 }
 
-// A flat module once more, for propagation: state and parameters of entries that are whole stay so.
+void stay_whole(ir::ShardingRef& sharding, const ir::Type& type) {
+  if (!sharding) sharding = std::make_shared<const ir::Sharding>(whole_sharding(type.rank()));
+}
+// State and parameters of entries that are whole stay so.
 ir::Module with_whole_leaves(ir::Module m) {
-  m.stage = ir::Stage::kFlat;
-  auto whole = [](const ir::Type& type) { return std::make_shared<const ir::Sharding>(whole_sharding(type.rank())); };
-  for (ir::StateLeaf& leaf : m.state)
-    if (!leaf.sharding) leaf.sharding = whole(leaf.type);
+  for (ir::StateLeaf& leaf : m.state) stay_whole(leaf.sharding, leaf.type);
   for (const ir::Entry& e : m.entries) {
     Function f = *m.find(e.function);
-    for (ir::ValueId id : f.params)
-      if (!f.values[id].sharding) f.values[id].sharding = whole(f.values[id].type);
+    for (ir::ValueId id : f.params) stay_whole(f.values[id].sharding, f.values[id].type);
     m.set(std::make_shared<const Function>(std::move(f)));
+  }
+  return m;
+}
+// So do all values that there are.
+ir::Module with_whole_values(ir::Module m) {
+  for (ir::FunctionPtr& shared : m.functions) {
+    Function f = *shared;
+    for (ir::Value& v : f.values) stay_whole(v.sharding, v.type);
+    shared = std::make_shared<const Function>(std::move(f));
   }
   return m;
 }
@@ -255,12 +263,20 @@ ir::Module with_whole_leaves(ir::Module m) {
 Result<ir::Module> granulate_sums(const ir::Module& module, PassContext& context) {
   if (!is_deterministic(context) || !module.mesh()) return module;
   ir::Module out = module;
-  auto laid_out_anew = [&](const ir::Module& changed) { return propagate(with_whole_leaves(changed), context); };
+  auto laid_out_anew = [](ir::Module changed, PassContext& how) {
+    changed.stage = ir::Stage::kFlat;
+    return propagate(with_whole_leaves(std::move(changed)), how);
+  };
   // Composites of which no parts can be computed side by side are written out.
   auto closed = [&](size_t f, const Node& n) { return !n.op->batch.exists() && shared_sum(*out.functions[f], n).has_value(); };
-  while (auto opened = with_open_composites(out, closed, context)) out = NABLA_TRY(laid_out_anew(*opened));
-  // A node may share several sums; each round takes one of them, and lays out what is new.
-  while (NABLA_TRY(granulate(out, context))) out = NABLA_TRY(laid_out_anew(out));
+  while (auto opened = with_open_composites(out, closed, context)) out = NABLA_TRY(laid_out_anew(*opened, context));
+  // A node may share several sums; each round takes one of them, and lays out what is new. The nodes of a tree lie along as many
+  // of the axes as there are nodes for: that changes no sum.
+  PassContext of_trees = context;
+  of_trees.options.erase("deterministic");
+  for (ir::Module next = with_whole_values(out); NABLA_TRY(granulate(next, context)); next = with_whole_values(out))
+    out = NABLA_TRY(laid_out_anew(std::move(next), of_trees));
+  context.remarks = std::move(of_trees.remarks);
   return out;
 }
 

@@ -160,7 +160,7 @@ def test_donated_tensors_are_gone():
     with pytest.raises(ValueError, match="argument 0 is both static and donated"):
         nb.jit(lambda x: x, static_argnums=0, donate_argnums=0)
     for n in (1, -2):
-        with pytest.raises(TypeError, match=f"argument {n} of <lambda> is donated, and the call has 1 by their places"):
+        with pytest.raises(TypeError, match=f"argument {n} of fn is donated, and the call has 1 by their places"):
             nb.jit(lambda a, b: a + b, donate_argnums=n)(nb.ones(2), b=nb.ones(2))
     last = nb.jit(lambda a, b: a + b, donate_argnums=-1)
     assert [last(nb.ones(2), nb.ones(2)).tolist() for _ in range(2)] == [[2.0, 2.0]] * 2
@@ -185,7 +185,7 @@ def test_dynamic_sizes_compile_once():
     ([0], "dynamic_dims is .argument: "),
     ({"a": {0: "n"}}, "dynamic_dims: an argument is given by its place, got 'a'"),
     ({0: {"a": "n"}}, "dynamic_dims: a dimension is given by its place, got 'a'"),
-    ({1: {0: "n"}}, "dynamic_dims: <lambda> has 1 parameters, counted from 0, and no 1"),
+    ({1: {0: "n"}}, "dynamic_dims: fn has 1 parameters, counted from 0, and no 1"),
     ({-1: {0: "n"}}, "counted from 0, and no -1"),
     ({0: {0: ("n", 1, True)}}, r"with sizes from 1 on, got \('n', 1, True\)"),
     ({0: {0: ("n", 0, 64)}}, "with sizes from 1 on, got"),
@@ -326,5 +326,5 @@ def test_no_places_are_none():
 
 def test_dynamic_arguments_come_by_their_places():
     f = nb.jit(lambda x, y: x + y, dynamic_dims={1: {0: "n"}})
-    with pytest.raises(TypeError, match="arguments by their places, and <lambda> is called with y=...: pass it by its"):
+    with pytest.raises(TypeError, match="arguments by their places, and fn is called with y=...: pass it by its"):
         f(X, y=X)

@@ -125,11 +125,14 @@ def windows(r, x):
 PIECES = [after, inner, pieces, running, joined, heads, weighted, windows]
 
 
-@pytest.mark.parametrize("seed", range(60 if os.environ.get("NABLA_TEST_ALL") else 8))
+@pytest.mark.parametrize("seed", range(80 if os.environ.get("NABLA_TEST_ALL") else 11))
 def test_pieces_of_what_ranks_share_are_the_same(seed, tmp_path):
     r = random.Random(seed)
-    steps = [(r.choice(PIECES), r.random()) for _ in range(r.randint(1, 3))]
-    layout = r.choice([(None, "sp", None), (None, None, "sp")])
+    if seed < len(PIECES):  # each alone, along the positions
+        steps, layout = [(PIECES[seed], r.random())], (None, "sp", None)
+    else:
+        steps = [(r.choice(PIECES), r.random()) for _ in range(r.randint(2, 3))]
+        layout = r.choice([(None, "sp", None), (None, None, "sp")])
 
     def loss(x):
         for step, draw in steps:
@@ -155,3 +158,39 @@ def test_pieces_of_what_ranks_share_are_the_same(seed, tmp_path):
     for ranks in MESHES[1:]:
         assert bits(ranks) == one, (ranks, layout, [step.__name__ for step, _ in steps])
     assert not isinstance(one, tuple) or one[0] == "E0210", one
+
+
+@pytest.mark.parametrize("layouts", [
+    {r"p\.w": ("a", None)},
+    {r"p\.w": (None, "a"), r"p\.o": ("a", None)},
+    {r"p\.b": ("a",), r"input step\.x": ("a", None)},
+])
+def test_padded_parts_are_the_same(layouts, tmp_path):
+    """Of 36, 10 and 12 elements two or four ranks have equal parts, and eight have not."""
+    adamw, draws = nn.optim.adamw(0.01), np.random.default_rng(0)
+    start = {"w": draws.standard_normal((36, 36)) * 0.2, "o": draws.standard_normal((36, 10)) * 0.2, "b": np.zeros(10)}
+    start = {k: nb.asarray(v.astype("f")) for k, v in start.items()}
+
+    def init():
+        return {"p": start, "o": adamw.init(start)}
+
+    def step(state, x):
+        def loss(p):
+            return nb.mean(nb.logsumexp(nb.tanh(x @ p["w"]) @ p["o"] + p["b"], axis=1))
+
+        value, gradients = nb.value_and_grad(loss)(state["p"])
+        p, o = adamw.update(state["p"], gradients, state["o"])
+        return {"p": p, "o": o}, {"loss": value}
+
+    trained = nb.export({"init": init, "step": step}, state=init(), args={"step": {"x": nb.spec((12, 36))}})
+    x = draws.standard_normal((12, 36)).astype("f")
+
+    def bits(ranks):
+        bundle = nb.compile_bundle(trained, tmp_path / "u.nbundle", mesh={"a": ranks}, deterministic=True, layouts=layouts)
+        bundle.run("init")
+        losses = [bundle.run("step", x=x)["loss"].numpy().tobytes() for _ in range(2)]
+        return losses + [bundle.get_state(k).numpy().tobytes() for k in bundle.state]
+
+    one = bits(MESHES[0])
+    for ranks in MESHES[1:]:
+        assert bits(ranks) == one, ranks

@@ -3,7 +3,8 @@
 import json
 
 from ._core import whole
-from ._spread import limit, names, options, text
+from ._options import limit, path, text
+from ._spread import names, options
 from .export import ExportedProgram
 
 
@@ -42,7 +43,7 @@ def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=
     spread = options(layouts=layouts, microbatches=microbatches, offload=offload)
     rows, table = program._program.plan(number, names("axes", axes), names("data_axes", data_axes),
                                         text("entry", entry), text("target", target), spread, limit(max_bytes),
-                                        "" if tuning is None else str(tuning))
+                                        "" if tuning is None else path("tuning", tuning))
     return Plan(json.loads(rows), table.rstrip("\n"))
 
 
