@@ -186,7 +186,8 @@ def test_padded_parts_are_the_same(layouts, tmp_path):
     x = draws.standard_normal((12, 36)).astype("f")
 
     def bits(ranks):
-        bundle = nb.compile_bundle(trained, tmp_path / "u.nbundle", mesh={"a": ranks}, deterministic=True, layouts=layouts)
+        bundle = nb.compile_bundle(trained, tmp_path / "u.nbundle", mesh={"a": ranks}, deterministic=True,
+                                   layouts=layouts)
         bundle.run("init")
         losses = [bundle.run("step", x=x)["loss"].numpy().tobytes() for _ in range(2)]
         return losses + [bundle.get_state(k).numpy().tobytes() for k in bundle.state]
