@@ -129,8 +129,8 @@ std::vector<Pass> shard_passes() {
        propagate},
       {"granulate-sums",
        "makes sums independent of how many ranks, microbatches and threads share them",
-       "Does nothing for programs that are not deterministic. A floating-point sum along a dimension that lies along axes of the mesh, whatever "
-       "their sizes, becomes eight sums of equal parts and a tree of additions that joins neighbours, of which ranks and "
+       "Does nothing for programs that are not deterministic. A floating-point sum along a dimension that lies along axes of the "
+       "mesh, whatever their sizes, becomes eight sums of equal parts and a tree of additions that joins neighbours, of which ranks and "
        "microbatches have whole subtrees. What they exchange are its nodes, in place of one all_reduce. Runs after "
        "propagate, which tells what ranks share, and before partition, which is asked to refuse other sums over ranks.",
        Stage::kSharded,
