@@ -94,6 +94,14 @@ Status fill(const ir::Module& module, const CompileOptions& options, const std::
   }
   return Ok{};
 }
+// What a compile with the same limit finds; where nothing keeps it, what keeps it with the state alone.
+Status fill_searched(const ir::Module& module, CompileOptions options, const std::string& entry, PlanRow& row) {
+  Status made = fill(module, options, entry, row);
+  if (made.ok() || options.max_bytes.empty() || made.errors()[0].code != Code::kOverBudget) return made;
+  options.pass_options["auto-shard"]["max-bytes"] = options.max_bytes;
+  options.max_bytes.clear();
+  return fill(module, options, entry, row);
+}
 
 std::string data_of(const PlanOptions& options, const std::vector<std::string>& axes) {
   bool has_dp = std::find(axes.begin(), axes.end(), "dp") != axes.end();
@@ -112,7 +120,7 @@ CompileOptions with_row(const ir::Module& module, const PlanOptions& options, co
   if (row.searched) {
     auto& search = out.pass_options["auto-shard"];
     search["search"] = "true";
-    if (!options.max_bytes.empty()) search["max-bytes"] = options.max_bytes;
+    out.max_bytes = options.max_bytes;
     if (!options.data_axis.empty()) strategy["data-axes"] = data;  // as a compile with both; without, the search lays out the batch
   } else {
     strategy["data-axes"] = data, strategy["zero"] = std::to_string(row.zero);
@@ -158,7 +166,8 @@ Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions
   if (options.ranks > 1) out.push_back({mesh_text(axes, std::vector<int64_t>(axes.size(), 1))});
   for (size_t i = 0; i < out.size(); ++i) {
     if (progress) progress(i, out.size());
-    Status made = fill(module, with_row(module, options, data, out[i]), entry, out[i]);
+    const CompileOptions how = with_row(module, options, data, out[i]);
+    Status made = out[i].searched ? fill_searched(module, how, entry, out[i]) : fill(module, how, entry, out[i]);
     if (!made.ok()) out[i].refusal = made.errors()[0].message;
   }
   if (const PlanRow& alone = out.back(); options.ranks > 1 && alone.flops > 0)

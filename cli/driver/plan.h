@@ -14,7 +14,7 @@ struct PlanOptions {
   std::string axes;       ///< "dp,tp": those of a module without a mesh; empty: dp
   std::string data_axis;  ///< or several, "rep,dp", also where layouts are searched; empty: "dp" where the mesh has it, else its first
                           ///< axis, and a search lays out the batch itself
-  std::string max_bytes;  ///< what the state of a rank may take where layouts are searched; empty: no limit
+  std::string max_bytes;  ///< what a rank may need where layouts are searched, or its state where nothing keeps that; empty: no limit
   CompileOptions compile;  ///< target, microbatches and options of passes, for every row; `mesh` is not looked at
 };
 

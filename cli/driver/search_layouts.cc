@@ -29,12 +29,16 @@ RankBytes bytes_of(const LoweredSet& set) {
   return out;
 }
 
-// A run of every entry, on the rank that takes longest.
+// A run of every entry, as much as it counts, on the rank that takes longest.
 double predicted(const LoweredSet& set) {
+  const ir::Module& module = set.planned.classes[0].module;
   double out = 0;
   for (const std::string& report : set.reports) {
     double all = 0;
-    for (const auto& [entry, us] : predicted_us(report)) all += us;
+    for (const auto& [name, us] : predicted_us(report)) {
+      const ir::Entry* entry = module.find_entry(name);
+      all += entry ? passes::weight_of(module, *entry) * us : us;
+    }
     out = std::max(out, all);
   }
   return out;

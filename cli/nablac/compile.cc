@@ -95,8 +95,8 @@ Status run(CompileArgs& args) {
   NABLA_TRY(args.spread.write_plan(bundle.passes));
   print_notes(bundle.passes, std::cerr);
   if (bundle.ranks > exec::RankTeam::kMostRanks)
-    std::cerr << fmt::format("note: the bundle is for {} ranks; nabla-run runs all of them on one machine, and at most {}\n", bundle.ranks,
-                             exec::RankTeam::kMostRanks);
+    std::cerr << fmt::format("note: the bundle is for {} ranks: at most {} are threads of one machine; more are processes (nabla-run "
+                             "--engine mpi --hosts FILE)\n", bundle.ranks, exec::RankTeam::kMostRanks);
   double passes = 0;
   for (const auto& p : bundle.passes) {
     passes += p.seconds;

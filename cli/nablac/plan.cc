@@ -65,7 +65,7 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   args->spread.add_offload(*command);
   command
       ->add_option("--max-bytes", args->max_bytes,
-                   fmt::format("memory of a rank; what needs more stands below, and found layouts keep the state within: {}", kByteUnits))
+                   fmt::format("memory of a rank; what needs more stands below, and layouts are found within it: {}", kByteUnits))
       ->check(number_of_bytes());
   command->add_flag("--json", args->json, "print the rows as JSON");
   command->callback([=, &streams, &action] {

@@ -1,5 +1,6 @@
 #include "passes/auto_shard/auto_shard.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "passes/auto_shard/annotate.h"
@@ -50,6 +51,12 @@ ir::Module with_stored_layouts_of(const ir::Module& module, const ir::Module& fo
     out.set(std::make_shared<const ir::Function>(std::move(f)));
   }
   return out;
+}
+
+double weight_of(const ir::Module& module, const ir::Entry& entry) {
+  auto goes_on = [](const ir::Entry& e) { return !e.reads.empty(); };
+  const bool some = std::any_of(module.entries.begin(), module.entries.end(), goes_on);
+  return some && !entry.writes.empty() && !goes_on(entry) ? 1e-3 : 1;
 }
 
 Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {

@@ -22,6 +22,10 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context);
 /// as with `values`=propagated, for which nothing is searched a second time.
 ir::Module with_stored_layouts_of(const ir::Module& module, const ir::Module& found);
 
+/// How much a run of the entry counts where times of programs are compared: 1, but a thousandth where it reads nothing of a state from
+/// which others go on: it makes that state, once, as `init` does.
+double weight_of(const ir::Module& module, const ir::Entry& entry);
+
 /// The plan of layouts that no search found: those of a module on whose leaves and inputs they are settled. `why` is what people are
 /// told of it, in its second line.
 std::string plan_of_layouts(const ir::Module& laid_out, const std::string& why);

@@ -6,6 +6,7 @@
 
 #include "ir/linearity.h"
 #include "ir/typed.h"
+#include "passes/auto_shard/auto_shard.h"
 #include "passes/rewrite.h"
 #include "passes/shard/control_ties.h"
 #include "passes/shard/layout.h"
@@ -39,7 +40,7 @@ class Builder {
       Spot spot = out_.ties.add(leaf.type);
       out_.stored.push_back({spot, leaf.sharding, static_cast<int>(out_.stored.size())});
     }
-    for (const ir::Entry& e : m_.entries) times_[e.function] += 1;
+    for (const ir::Entry& e : m_.entries) times_[e.function] += weight_of(m_, e);
     for (auto f = order.rbegin(); f != order.rend(); ++f) count_callees(**f);
     for (auto f = order.rbegin(); f != order.rend(); ++f)
       if (times_[(*f)->name] > 0) number(**f);

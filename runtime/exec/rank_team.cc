@@ -169,9 +169,10 @@ Status RankTeam::Impl::make_world(const std::vector<Chosen>& chosen) {
 
 Status RankTeam::Impl::open(const format::Bundle& bundle) {
   if (!options.world && table.count() > kMostRanks) {
-    Diagnostic d = error(Code::kTooLarge, "{} is for {}, and at most {} ranks run on one machine", bundle.what(),
+    Diagnostic d = error(Code::kTooLarge, "{} is for {}, and at most {} ranks are threads of one process", bundle.what(),
                          ranks_of(table), kMostRanks);
-    d.help = "run a class that needs no partners with --class, or compile for a smaller mesh";
+    d.help = "run a process per rank (--engine mpi --hosts FILE), a class that needs no partners with --class, or compile for a "
+             "smaller mesh";
     return d;
   }
   options.pin_caller = false;

@@ -193,6 +193,10 @@ def test_layouts_of_a_function_that_another_one_calls():
     assert axes_of(method(X)) == [[], ["tp"]]
 
 
+def test_a_pair_is_the_layout_of_a_spec():
+    assert nb.spec((8, 4), sharding=(MESH, P("dp"))).sharding == ShardingSpec(MESH, ["dp", None])
+
+
 def test_a_state_that_is_pinned_keeps_its_layout_and_compiles_once():
     transform, whole = nb.nn.optim.adamw(0.1), (MESH, P())
 

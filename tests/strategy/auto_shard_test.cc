@@ -10,6 +10,7 @@
 #include "cli/driver/spread.h"
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
+#include "passes/auto_shard/auto_shard.h"
 #include "passes/pass_manager.h"
 #include "tests/property/compare.h"
 #include "tests/strategy/chain.h"
@@ -175,6 +176,24 @@ TEST(AutoShard, KeepsWhatIsSaid) {
   ir::Module sharded = *driver::lower_module(transformer(sizes), options).value().sharded;
   EXPECT_EQ(sharded.state[static_cast<size_t>(sharded.find_state("block0.up"))].sharding->str(), "<tp, {?}>");
   EXPECT_EQ(ir::axes_of(*sharded.state[static_cast<size_t>(sharded.find_state("momentum.block0.down"))].sharding)[0].name, "dp");
+}
+
+// ---- What counts
+
+TEST(AutoShard, EntriesThatMakeTheStateCountLittle) {
+  ir::Module m = transformer({.layers = 1});
+  ASSERT_EQ(m.entries.size(), 1u);
+  EXPECT_EQ(passes::weight_of(m, m.entries[0]), 1);
+  ir::Entry init = m.entries[0];
+  init.name = "init", init.reads.clear();
+  m.entries.push_back(init);
+  EXPECT_EQ(passes::weight_of(m, m.entries[0]), 1);
+  EXPECT_EQ(passes::weight_of(m, m.entries[1]), 1e-3);
+  ir::Entry measures = init;
+  measures.writes.clear();
+  EXPECT_EQ(passes::weight_of(m, measures), 1) << "an entry without state may run as often as others";
+  m.entries = {init};
+  EXPECT_EQ(passes::weight_of(m, init), 1) << "nothing goes on from it";
 }
 
 // ---- Limits

@@ -190,6 +190,25 @@ TEST(Plan, ASearchedRowForEveryMesh) {
   for (const driver::PlanRow& r : *rows) EXPECT_TRUE(!r.searched || r.state_bytes <= p) << r.mesh << ": " << r.state_bytes;
 }
 
+// What a compile within the same limit finds is what the row tells of.
+TEST(Plan, SearchedRowsKeepTheLimitWithAllOfTheirMemory) {
+  ir::Module m = chain("dp=1");
+  m.meshes.clear();
+  driver::PlanOptions options{.ranks = 4};
+  auto searched = [&] {
+    auto rows = driver::plan_of(m, options);
+    EXPECT_TRUE(rows.ok()) << to_string(rows.errors());
+    return *std::find_if(rows->begin(), rows->end(), [](const driver::PlanRow& r) { return r.searched; });
+  };
+  const int64_t most = searched().memory_bytes * 3 / 4;
+  options.max_bytes = std::to_string(most);
+  const driver::PlanRow row = searched();
+  EXPECT_EQ(row.refusal, "");
+  EXPECT_LE(row.memory_bytes, most);
+  options.max_bytes = "1";
+  EXPECT_NE(searched().refusal, "");
+}
+
 TEST(Plan, OrderCountsPairsThatAreFarApart) {
   EXPECT_EQ(driver::order_of({{10, 1}, {12, 3}, {20, 2}}, 1.5).pairs, 2);
   EXPECT_EQ(driver::order_of({{10, 1}, {12, 3}, {20, 2}}, 1.5).confirmed, 1) << "12 is quicker than 20, and took longer";

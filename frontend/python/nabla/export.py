@@ -14,23 +14,27 @@ import zipfile
 
 from . import _nabla, _options, _spread, distributed
 from ._core import Tensor, asarray, default_float, dtype_of
-from ._mesh import ShardingSpec, spec_of
+from ._mesh import DeviceMesh, ShardingSpec, spec_for, spec_of
 from ._trace import is_array, name_of, type_text
 from .tree import tree_flatten, tree_structure
 
 
 class Spec:
     """The type of an input or of a leaf of state: a shape, whose sizes may be symbols, a dtype, and how it is laid out
-    over a mesh (a ShardingSpec; None: the compiler decides). memory: "host" for a leaf that programs for GPUs keep in
-    the host's memory, and copy to the device where it is read and back where it is written."""
+    over a mesh (a ShardingSpec or a pair such as (mesh, P("dp")); None: the compiler decides). memory: "host" for a
+    leaf that programs for GPUs keep in the host's memory, and copy to the device where it is read and back where it is
+    written."""
 
     __slots__ = ("shape", "dtype", "sharding", "memory")
 
     def __init__(self, shape=(), dtype=None, sharding=None, memory="device"):
         self.shape = tuple(shape)
         self.dtype = default_float() if dtype is None else dtype_of(dtype)
+        if isinstance(sharding, tuple) and len(sharding) == 2 and isinstance(sharding[0], DeviceMesh):
+            sharding = spec_for(*sharding, len(self.shape), what="spec")
         if sharding is not None and not isinstance(sharding, ShardingSpec):
-            raise TypeError(f"spec: sharding is a ShardingSpec, got {sharding!r}")
+            raise TypeError("spec: sharding is a ShardingSpec or a pair such as (mesh, P(\"dp\")), "
+                            f"got {sharding!r}")
         if sharding is not None and len(sharding.dim_specs) != len(self.shape):
             raise ValueError(f"spec: {sharding} is the layout of {len(sharding.dim_specs)} dimensions, and the shape "
                              f"is {self.shape}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
-from ._mesh import DeviceMesh, ShardingSpec
+from ._mesh import DeviceMesh, PartitionSpec, ShardingSpec
 from ._nabla import DType, Size, Tensor
 from .compiled import IR
 from .typing import ArrayLike, DTypeLike, StrPath
@@ -13,12 +13,14 @@ class Spec:
     sharding: ShardingSpec | None
     memory: Literal["device", "host"]
     def __init__(
-        self, shape: Sequence[Size] = (), dtype: DTypeLike | None = None, sharding: ShardingSpec | None = None,
+        self, shape: Sequence[Size] = (), dtype: DTypeLike | None = None,
+        sharding: ShardingSpec | tuple[DeviceMesh, PartitionSpec] | None = None,
         memory: Literal["device", "host"] = "device"
     ) -> None: ...
 
 def spec(
-    shape: Sequence[Size] | ArrayLike = (), dtype: DTypeLike | None = None, sharding: ShardingSpec | None = None,
+    shape: Sequence[Size] | ArrayLike = (), dtype: DTypeLike | None = None,
+    sharding: ShardingSpec | tuple[DeviceMesh, PartitionSpec] | None = None,
     memory: Literal["device", "host"] = "device"
 ) -> Spec: ...
 def symbol(name: str, min: int, max: int, multiple: int = 1) -> Size: ...
