@@ -126,6 +126,8 @@ Status run_entry(nabla_session* s, int32_t index, const nabla_tensor* inputs, in
       output_count != static_cast<int32_t>(entry->outputs.size()))
     return error(Code::kInputMissing, "entry `{}` takes {} inputs and {} outputs; {} and {} were given", entry->name,
                  entry->inputs.size(), entry->outputs.size(), input_count, output_count);
+  if ((input_count > 0 && inputs == nullptr) || (output_count > 0 && outputs == nullptr))
+    return error(Code::kMisuse, "entry `{}`: {} is NULL", entry->name, inputs == nullptr && input_count > 0 ? "inputs" : "outputs");
   s->inputs.clear();
   s->outputs.clear();
   s->shapes.clear();

@@ -78,7 +78,7 @@ void nabla_session_close(nabla_session* session);
  * writes the file on rank 0. A rank that fails is no longer waited for after `timeout_s`; nothing else watches the others, as
  * nabla-run does. */
 typedef struct {
-  size_t size;          /* of this struct, as the caller's header has it */
+  size_t size;          /* of this struct, as the caller's header has it; what this runtime does not know of it has to be 0 */
   /* "mpi": libnabla_mpi.so, in $NABLA_PLUGINS, beside the executable, or where the system has libraries. "nccl": of a program for
    * GPUs, one for every rank: ranks meet by MPI, and values go from GPU to GPU. */
   const char* engine;
@@ -86,6 +86,7 @@ typedef struct {
   int32_t check_messages; /* not 0: every message has a checksum, and a damaged one is error 613; on all ranks, or on none; with
                            * "nccl", whose messages have none, error 901 */
 } nabla_rank_options;
+/* Once in a process: MPI starts once. A second call is error 707, as is one after the session is closed. */
 nabla_status* nabla_session_open_rank(const char* path, const nabla_options* options, const nabla_rank_options* rank_options,
                                       nabla_session** out);
 /* Which rank, of how many; 0 of 1 where this process runs all of them. */

@@ -1,5 +1,6 @@
 // The C API for a process that runs one rank of several: apart, so that programs without need none of it.
-#include <cstring>
+#include <algorithm>
+#include <atomic>
 
 #include "runtime/comm/checked_transport.h"
 #include "runtime/comm/peers.h"
@@ -15,11 +16,20 @@ using nabla::Result;
 
 constexpr const char* kLateHelp = "see what those ranks do instead; timeout_s of nabla_rank_options sets how long others wait for them";
 
-/// The caller's struct, of which an older header has only the beginning.
-nabla_rank_options known(const nabla_rank_options& given) {
-  nabla_rank_options out{};
-  std::memcpy(&out, &given, std::min(given.size, sizeof out));
-  return out;
+/// The caller's struct, which a later header makes longer: what this runtime does not know has to be zero.
+Result<nabla_rank_options> known(const nabla_rank_options& given) {
+  constexpr size_t kOwn = sizeof(nabla_rank_options), kMost = 4096;
+  if (given.size < kOwn || given.size > kMost)
+    return error(Code::kMisuse, "nabla_session_open_rank: size is {}, and nabla_rank_options has {} bytes", given.size, kOwn);
+  const char* more = reinterpret_cast<const char*>(&given);
+  if (std::any_of(more + kOwn, more + given.size, [](char c) { return c != 0; }))
+    return error(Code::kBadOption, "nabla_session_open_rank: of the {} bytes of nabla_rank_options this runtime knows {}, and others are "
+                 "not 0", given.size, kOwn);
+  constexpr double kMostSeconds = 1e9;
+  if (!(given.timeout_s >= 0 && given.timeout_s <= kMostSeconds))
+    return error(Code::kBadOption, "nabla_session_open_rank: timeout_s is {}: seconds up to {:g}, or 0 for 300", given.timeout_s,
+                 kMostSeconds);
+  return given;
 }
 
 Result<nabla_session*> open_rank(const char* path, const nabla_options* options, const nabla_rank_options& rank) {
@@ -28,6 +38,9 @@ Result<nabla_session*> open_rank(const char* path, const nabla_options* options,
     return error(Code::kBadOption, "nabla_session_open_rank: engine `{}`; there are `mpi` and `nccl`", engine);
   if (engine == "nccl" && rank.check_messages != 0)
     return error(Code::kBadOption, "nabla_session_open_rank: check_messages: what goes from GPU to GPU by nccl has no checksums");
+  static std::atomic<bool> begun = false;
+  if (begun.exchange(true))
+    return error(Code::kMisuse, "nabla_session_open_rank: this process has opened a rank before, and MPI starts once per process");
   std::shared_ptr<nabla::comm::Transport> transport = NABLA_TRY(nabla::comm::open_transport("mpi"));
   std::shared_ptr<nabla::comm::Transport> used = transport;
   if (rank.check_messages != 0) used = nabla::comm::checked(transport);
@@ -58,7 +71,8 @@ extern "C" nabla_status* nabla_session_open_rank(const char* path, const nabla_o
   if (path == nullptr || rank_options == nullptr || out == nullptr)
     return nabla::api::failed({error(Code::kMisuse, "nabla_session_open_rank: path, rank_options and out must not be NULL")});
   *out = nullptr;
-  Result<nabla_session*> session = open_rank(path, options, known(*rank_options));
+  Result<nabla_rank_options> rank = known(*rank_options);
+  Result<nabla_session*> session = rank.ok() ? open_rank(path, options, *rank) : Result<nabla_session*>(rank.errors());
   if (!session.ok()) return nabla::api::failed(session.errors());
   *out = *session;
   return nullptr;

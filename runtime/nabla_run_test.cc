@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 #include <string>
 
 #include "runtime/exec/test_bundle.h"
@@ -173,6 +174,38 @@ TEST_F(NablaRun, MisuseIsAStatusAndNotACrash) {
   EXPECT_EQ(take(nabla_state_save(session_, "/dev/full")), 705);
   nabla_status_free(nullptr);
   nabla_session_close(nullptr);
+}
+
+TEST_F(NablaRun, ArraysThatAreNullAreMisuse) {
+  std::string message;
+  int32_t step = nabla_find_entry(session_, nabla_entry_name(session_, 0)), inputs = nabla_input_count(session_, step);
+  ASSERT_GT(inputs, 0);
+  EXPECT_EQ(take(nabla_run(session_, step, nullptr, inputs, nullptr, nabla_output_count(session_, step)), &message), 707);
+  EXPECT_NE(message.find("inputs is NULL"), std::string::npos) << message;
+}
+
+TEST(NablaRunRank, OptionsThatAreNoneAreNamed) {
+  struct {
+    nabla_rank_options known = {sizeof known, "mpi", 10, 0};
+    int64_t more = 0;
+  } options;
+  nabla_session* session = nullptr;
+  std::string message;
+  auto open = [&] { return take(nabla_session_open_rank("none.nbundle", nullptr, &options.known, &session), &message); };
+  for (size_t size : {size_t{0}, size_t{12}, sizeof options.known - 1, SIZE_MAX}) {
+    options.known.size = size;
+    EXPECT_EQ(open(), 707) << size;
+    EXPECT_NE(message.find("size is " + std::to_string(size) + ", and nabla_rank_options has 32 bytes"), std::string::npos) << message;
+  }
+  options.known.size = sizeof options, options.more = 1;
+  EXPECT_EQ(open(), 901);
+  EXPECT_NE(message.find("of the 40 bytes of nabla_rank_options this runtime knows 32, and others are not 0"), std::string::npos) << message;
+  options.more = 0;
+  for (double seconds : {-5.0, std::numeric_limits<double>::quiet_NaN(), 1e300}) {
+    options.known.timeout_s = seconds;
+    EXPECT_EQ(open(), 901) << seconds;
+    EXPECT_NE(message.find("seconds up to 1e+09, or 0 for 300"), std::string::npos) << message;
+  }
 }
 
 TEST_F(NablaRun, ATraceIsWrittenWhenTheSessionEnds) {

@@ -37,6 +37,42 @@ def run(ranks, text, tmp_path, timeout=30):
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
+def test_a_rank_that_does_not_join_ends_the_others_waiting(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("""
+import os, time
+from nabla import distributed as d
+if os.environ["OMPI_COMM_WORLD_RANK"] == "0":
+    d.init(timeout=2)
+time.sleep(40)
+""")
+    begin = time.time()
+    o = subprocess.run([*MPIRUN, "2", sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert time.time() - begin < 35 and o.returncode == 1, o
+    assert "error[E0611]: rank 0 of 2 has waited for 2 s for MPI to connect all processes" in o.stderr
+    assert "see what the others do before they call nabla.distributed.init" in o.stderr
+
+
+def test_a_process_that_a_rank_forks_is_no_rank(tmp_path):
+    o = run(2, """
+child = os.fork()
+if child == 0:
+    assert not d.is_initialized()
+    for use in (d.rank, d.barrier, lambda: d.all_reduce(np.ones(1)), lambda: d.init(engine="mpi")):
+        try:
+            use()
+        except nb.Error as e:
+            assert e.code == "E0707" and "in a process that a rank has forked" in str(e), e
+        else:
+            os._exit(3)
+    d.finalize()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+say(d.all_reduce(np.float32([r + 1])))
+""", tmp_path, timeout=20)
+    assert o.returncode == 0 and o.stdout.split() == ["[3.]"] * 2, o
+
+
 EXCHANGES = """
 for dtype in ("int8", "int32", "int64", "uint8", "float16", "float32", "float64"):
     x = (np.arange(8).reshape(4, 2) + r).astype(dtype)

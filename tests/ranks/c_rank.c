@@ -71,5 +71,10 @@ int main(int argc, char** argv) {
   }
   if (nabla_rank(s) == 0) fprintf(stderr, "%d ranks\n", nabla_rank_count(s));
   nabla_session_close(s);
+  if (argc > 2) {
+    nabla_status* again = nabla_session_open_rank(argv[1], &options, &rank, &s);
+    if (nabla_status_code(again) != 707) fputs("a second rank is opened in one process\n", stderr), exit(1);
+    nabla_status_free(again);
+  }
   return 0;
 }

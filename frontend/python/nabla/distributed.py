@@ -16,13 +16,28 @@ __all__ = ["all_gather", "all_reduce", "barrier", "broadcast", "finalize", "init
            "is_main_process", "local_rank", "rank", "reduce_scatter", "world_size"]
 
 _MISUSE = 707
+_FORKED = ("nabla.distributed is used in a process that a rank has forked: ranks are the processes that the launcher "
+           "has started")
 # By their numbers in the runtime.
 _KINDS = {"all_reduce": 0, "all_gather": 1, "reduce_scatter": 2, "broadcast": 5}
 _REDUCTIONS = {None: 0, "sum": 1, "mean": 1, "prod": 2, "max": 3, "min": 4}
 
 _lock = threading.RLock()  # one exchange after the other
-_finished = False
+_finished = _forked = False
 _processes = None  # None: not begun, or over
+_MOST_SECONDS = 1e9
+
+
+def _in_child():
+    """A process that a rank forks is no rank: what the rank has joined stays the parent's."""
+    global _forked, _lock, _processes
+    _lock = threading.RLock()
+    if _processes and _processes.engine != "local":
+        _processes.leave_to_parent()
+        _processes, _forked = None, True
+
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 def init(engine=None, timeout=300.0, heartbeat=1.0):
@@ -32,20 +47,25 @@ def init(engine=None, timeout=300.0, heartbeat=1.0):
     `timeout`: seconds that a rank waits for the others in one exchange (and one more for every MiB); then E0611.
     `heartbeat`: every so many seconds a rank tells rank 0 that it lives, over a connection, from a thread of its own;
     after five of them without a word all others get E0610. 0: nobody watches. A second call changes nothing. Raises
-    Error: E0602 without the plug-in or Open MPI, E0612 where rank 0 is not reached, E0707 after `finalize`.
+    Error: E0602 without the plug-in or Open MPI, E0612 where rank 0 is not reached, E0707 after `finalize` and in a
+    process that a rank has forked. Where MPI itself does not connect all processes within `timeout`, this one ends
+    with E0611.
     """
     global _processes
     if engine not in (None, "mpi", "nccl", "local"):
         raise ValueError(f"init: engine {engine!r}; there are \"mpi\", \"nccl\", \"local\" and None")
-    if not timeout > 0:
-        raise ValueError(f"init: timeout must be more than 0 seconds, got {timeout!r}")
-    if not heartbeat >= 0:
-        raise ValueError(f"init: heartbeat is in seconds, or 0 for none, got {heartbeat!r}")
+    if not 0 < timeout <= _MOST_SECONDS:
+        raise ValueError(f"init: timeout must be more than 0 seconds, and at most {_MOST_SECONDS:g}, got {timeout!r}")
+    if heartbeat != 0 and not 0.01 <= heartbeat <= _MOST_SECONDS:
+        raise ValueError("init: heartbeat is in seconds, from 0.01 on, or 0 for none, "
+                         f"and at most {_MOST_SECONDS:g}, got {heartbeat!r}")
     with _lock:
         if _processes:
             return
         if engine is None:
             engine = "mpi" if "OMPI_COMM_WORLD_SIZE" in os.environ else "local"
+        if engine in ("mpi", "nccl") and _forked:
+            _nabla.fail(_MISUSE, _FORKED)
         if engine in ("mpi", "nccl") and _finished:
             _nabla.fail(_MISUSE, "init: the ranks have been left by finalize(), and MPI starts once per process")
         _processes = _nabla.Processes(engine, float(timeout), float(heartbeat))
@@ -76,7 +96,7 @@ def is_initialized():
 
 def _ranks():
     if not _processes:
-        _nabla.fail(_MISUSE, "nabla.distributed is used after finalize()" if _finished else
+        _nabla.fail(_MISUSE, _FORKED) if _forked else _nabla.fail(_MISUSE, "nabla.distributed is used after finalize()" if _finished else
                     "nabla.distributed is used before init()")
     return _processes
 

@@ -1,11 +1,16 @@
 // What nabla.distributed calls: processes of a launcher, and collectives between them on host arrays.
 #include <dlfcn.h>
 
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <thread>
 
 #include "frontend/python/native/bind.h"
@@ -41,6 +46,36 @@ void watch_for_the_end() {
   now.sa_handler = on_end;
   sigaction(SIGTERM, &now, nullptr);
 }
+
+/// MPI_Init waits for all processes that the launcher has started, without end: while this lives, not for longer.
+class Deadline {
+ public:
+  explicit Deadline(double seconds) : thread_([this, seconds] { watch(seconds); }) {}
+  ~Deadline() {
+    {
+      std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void watch(double seconds) {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return over_; })) return;
+    auto of_mpirun = [](const char* name) { return std::getenv(name) != nullptr ? std::getenv(name) : "?"; };
+    Diagnostic late = error(Code::kTooLate, "rank {} of {} has waited for {:.6g} s for MPI to connect all processes",
+                            of_mpirun("OMPI_COMM_WORLD_RANK"), of_mpirun("OMPI_COMM_WORLD_SIZE"), seconds);
+    late.help = "see what the others do before they call nabla.distributed.init; init(timeout=...) sets how long it waits";
+    std::fputs((to_string(late) + "\n").c_str(), stderr);
+    ::_exit(1);
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
 
 // They lie near the extension module, which is not beside the executable: that is Python's.
 std::string folder_of_plugins() {
@@ -96,8 +131,10 @@ Processes::Processes(const std::string& engine, double timeout_s, double heartbe
   nccl_ = engine == "nccl";
   if (engine == "local")
     transport_ = std::make_shared<Alone>();
-  else
+  else {
+    Deadline deadline(timeout_s);
     transport_ = value_or_throw(comm::open_transport("mpi", folder_of_plugins()));
+  }
   table_ = comm::plain_table({transport_->ranks()});
   world_ = value_or_throw(over_messages()(*flatbuffers::GetRoot<format::Ranks>(table_.data()), 1));
   if (ranks() > 1) watch_for_the_end();
@@ -259,6 +296,8 @@ void bind_distributed(py::module_& m) {
           py::arg("call"))
       .def("collective", &collective, py::arg("kind"), py::arg("reduction"), py::arg("value"), py::arg("shape"), py::arg("root"))
       .def("give_up", [](Processes& all, const std::string& why) { without_lock([&] { all.give_up(why); }); }, py::arg("why"))
+      // Nothing of it is ended where a process was forked: its threads and connections are the parent's.
+      .def("leave_to_parent", [](std::shared_ptr<Processes> all) { new std::shared_ptr<Processes>(std::move(all)); })
       .def("close", [](Processes& all) { without_lock([&] { all.close(); }); });
 }
 
