@@ -14,9 +14,7 @@ namespace {
 using ir::Axes;
 using ir::Factors;
 
-// Of what costs the same, the layout is better that leaves a rank less of a leaf, which it has less to update of; then the one along
-// fewer axes.
-constexpr double kOfBytesUs = 1e-4, kOfAxisUs = 1e-6;
+constexpr double kOfAxisUs = 1e-4;  // of what costs the same, the layout along fewer axes is better
 
 /// A choice by tensors that share it: their layouts in each of its states.
 struct Choice {
@@ -99,9 +97,7 @@ class Search {
       for (const Layout& l : layouts) {
         us.push_back(0);
         for (const Axes& dim : l.dims) us.back() += kOfAxisUs * static_cast<double>(dim.size());
-        if (s.leaf < 0) continue;
-        bytes.push_back(static_cast<double>(local_type(mesh_, type, l).bytes().bounds().max));
-        us.back() += kOfBytesUs * bytes.back() / static_cast<double>(std::max<int64_t>(1, type.bytes().bounds().max));
+        if (s.leaf >= 0) bytes.push_back(static_cast<double>(local_type(mesh_, type, l).bytes().bounds().max));
       }
       stored_.push_back({add_choice(std::move(us), std::move(bytes)), ways_.list(std::move(layouts))});
       of_stored_[s.spot] = stored_.back();

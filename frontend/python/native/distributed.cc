@@ -68,7 +68,7 @@ class Deadline {
     Diagnostic late = error(Code::kTooLate, "rank {} of {} has waited for {:.6g} s for MPI to connect all processes",
                             of_mpirun("OMPI_COMM_WORLD_RANK"), of_mpirun("OMPI_COMM_WORLD_SIZE"), seconds);
     late.help = "see what the others do before they call nabla.distributed.init; init(timeout=...) sets how long it waits";
-    std::fputs((to_string(late) + "\n").c_str(), stderr);
+    std::fputs((to_string(Diagnostics{late}) + "\n").c_str(), stderr);
     ::_exit(1);
   }
   std::mutex mutex_;
