@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/strategy/chain.h"
+#include "tests/strategy/transformer.h"
 
 namespace nabla::strategy_tests {
 namespace {
@@ -190,21 +191,31 @@ TEST(Plan, ASearchedRowForEveryMesh) {
   for (const driver::PlanRow& r : *rows) EXPECT_TRUE(!r.searched || r.state_bytes <= p) << r.mesh << ": " << r.state_bytes;
 }
 
-// What a compile within the same limit finds is what the row tells of.
-TEST(Plan, SearchedRowsKeepTheLimitWithAllOfTheirMemory) {
-  ir::Module m = chain("dp=1");
-  m.meshes.clear();
+// What a compile within the same limit finds is what the row tells of; where it finds nothing, the state keeps the limit.
+TEST(Plan, SearchedRowsAreWhatACompileWithTheirLimitFinds) {
+  const ir::Module m = transformer({.layers = 1, .batch = 8, .length = 32, .width = 64, .heads = 4, .momentum = true});
   driver::PlanOptions options{.ranks = 4};
   auto searched = [&] {
     auto rows = driver::plan_of(m, options);
     EXPECT_TRUE(rows.ok()) << to_string(rows.errors());
     return *std::find_if(rows->begin(), rows->end(), [](const driver::PlanRow& r) { return r.searched; });
   };
-  const int64_t most = searched().memory_bytes * 3 / 4;
-  options.max_bytes = std::to_string(most);
-  const driver::PlanRow row = searched();
-  EXPECT_EQ(row.refusal, "");
-  EXPECT_LE(row.memory_bytes, most);
+  const auto all = static_cast<double>(searched().memory_bytes);
+  int found = 0;
+  for (double share : {0.9, 0.8, 0.7, 0.6}) {
+    options.max_bytes = std::to_string(static_cast<int64_t>(share * all));
+    driver::CompileOptions compile{.target = "cpu", .max_bytes = options.max_bytes, .mesh = {"dp=4"}};
+    compile.pass_options["auto-shard"]["search"] = "true";
+    auto made = driver::lower_module(m, compile);
+    const driver::PlanRow row = searched();
+    EXPECT_EQ(row.refusal, "");
+    EXPECT_LE(row.state_bytes, static_cast<int64_t>(share * all));
+    if (!made.ok()) continue;
+    ++found;
+    EXPECT_EQ(row.memory_bytes, nlohmann::json::parse(made->report)["arena_bytes"].get<int64_t>()) << share;
+    EXPECT_LE(row.memory_bytes, static_cast<int64_t>(share * all));
+  }
+  EXPECT_GT(found, 0);
   options.max_bytes = "1";
   EXPECT_NE(searched().refusal, "");
 }
