@@ -30,7 +30,8 @@ void split_reductions(kernel_ir::Kernel& kernel, const ir::Target& target);
 void split_scatters(kernel_ir::Kernel& kernel, const ir::Target& target);
 
 /// For a CPU: where what a loop stores depends on where along its last axis it is, as of a concatenate, every part gets a store of
-/// its own, which compares nothing and loads in lanes. Short parts stay together. Every element is computed as before.
+/// its own, which compares nothing and loads in lanes. Short parts stay together, and so does what may be an
+/// update in place. Every element is computed as before.
 void split_joins(kernel_ir::Kernel& kernel, const ir::Target& target);
 
 /// For a CPU: the vector axis, units and a bound of threads, from the target's facts. A procedure's template is chosen,

@@ -25,14 +25,14 @@ struct Step {
 
 class Splitter {
  public:
-  Splitter(const For& loop, int axis) : loop_(loop), axis_(axis) {}
+  Splitter(const Kernel& k, const For& loop, int axis) : k_(k), loop_(loop), axis_(axis) {}
 
   /// Where parts end, but for the last; empty where something else is in the loop than stores of that form.
   std::set<int64_t> borders(int64_t extent) const {
     std::set<int64_t> out;
     for (const Stmt& s : loop_.body) {
       const Store* store = std::get_if<Store>(&s.node);
-      if (!store || store->combiner != Combiner::kNone || store->guard || !store->axes.empty()) return {};
+      if (!store || store->combiner != Combiner::kNone || store->guard || !store->axes.empty() || may_be_in_place(*store)) return {};
       visit(store->expr, [&](const Expr& e) {
         if (std::optional<Step> step = step_of(e); step && step->at > 0 && step->at < extent) out.insert(step->at);
       });
@@ -54,6 +54,13 @@ class Splitter {
   }
 
  private:
+  // An array of the result's form, whose elements one store reads and writes, may be updated where it lies; by several it is not.
+  bool may_be_in_place(const Store& store) const {
+    bool out = false;
+    auto shape = [&](int buffer) -> const ir::Shape& { return k_.buffers[static_cast<size_t>(buffer)].shape; };
+    visit(store.expr, [&](const Expr& e) { out |= e->kind == ExprKind::kLoad && shape(e->ref) == shape(store.buffer); });
+    return out;
+  }
   std::optional<Step> step_of(const Expr& e) const {
     const bool less = is_call(e, "lt") || is_call(e, "le"), more = is_call(e, "ge") || is_call(e, "gt");
     if ((!less && !more) || e->args[0]->dtype != DType::kI64) return std::nullopt;
@@ -105,6 +112,7 @@ class Splitter {
     });
   }
 
+  const Kernel& k_;
   const For& loop_;
   int axis_;
 };
@@ -126,7 +134,7 @@ void split_joins(Kernel& k, const ir::Target& target) {
   const int axis = loop.axes.back();
   const ir::Dim extent = k.axes[static_cast<size_t>(axis)].extent;
   if (!extent.is_static()) return;
-  const Splitter splitter(loop, axis);
+  const Splitter splitter(k, loop, axis);
   std::set<int64_t> ends = splitter.borders(extent.value());
   if (ends.empty() || ends.size() >= kMostParts) return;
   ends.insert(extent.value());
