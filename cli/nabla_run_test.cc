@@ -369,6 +369,25 @@ TEST_F(NablaRun, AProfileTellsEveryEntryThatRan) {
   }
 }
 
+// The compiler knows what a kernel reads of its operands.
+TEST_F(NablaRun, AProfileCountsTheBytesThatALaunchSays) {
+  std::string path = exec::write_toy_bundle("moved.nbundle", [](format::ProgramT& p) {
+    for (auto& i : p.entries[0]->instructions)
+      if (format::LaunchT* launch = i->action.AsLaunch()) launch->bytes = 7;
+  });
+  std::istringstream lines(run({path, "--entry", "init", "--bench", "2", "--json", "--profile"}).out);
+  std::string line;
+  std::getline(lines, line), std::getline(lines, line);
+  auto rows = nlohmann::json::parse(line)["profile"][0]["rows"];
+  int launches = 0;
+  for (const auto& row : rows) {
+    if (row["kind"] != "kernel") continue;
+    EXPECT_EQ(row["bytes"], 7 * row["calls"].get<double>());
+    ++launches;
+  }
+  EXPECT_GT(launches, 0) << line;
+}
+
 TEST_F(NablaRun, AnEvaluationWithARestNeedsAMask) {
   std::string path =
       exec::write_toy_bundle("nomask.nbundle", [](format::ProgramT& p) { p.entries[2]->inputs[1]->name = "weights"; });

@@ -207,13 +207,16 @@ std::vector<Pass> collective_passes() {
       {"bucket-collectives",
        "joins small collectives of one group",
        "Sums over ranks start as soon as their operand is there, and wait for others of the same kind, group and dtype "
-       "until a bucket is full or one of them is needed; gathers take along those that are needed next. The values of a "
+       "until a bucket is full or one of them is needed. What needs one waits too where more of them are to come that do not "
+       "follow from it: the updates of hand-written optimizers wait for all gradients. Gathers of parameters take along those that "
+       "are needed next, others wait as sums do. The values of a "
        "bucket lie side by side in one buffer. What is larger than half a bucket stays alone. Every element is combined "
        "as before, with the same bits. Runs after simplification, when it is known which collectives are left.",
        Stage::kLocal,
        Stage::kLocal,
        {{"bucket-bytes", "1MiB", "bytes up to which collectives of one group are joined; 0: none are"},
-        {"first-bucket-bytes", "256KiB", "the same for the first bucket, which so starts earlier"}},
+        {"first-bucket-bytes", "256KiB", "the same for the first bucket, which so starts earlier"},
+        {"keep-order", "false", "true: nothing waits for the bucket of its operands, so that programs for several targets agree"}},
        bucket_collectives},
   };
 }

@@ -66,7 +66,7 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
       step.options["max-gather-bytes"] = options.max_gather_bytes;
     if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;
     if (step.pass == "schedule-collectives" && !options.overlap) step.options["overlap"] = "false";
-    if (step.pass == "schedule-collectives" && has_several_targets(options)) step.options["keep-order"] = "true";
+    if (declares(step.pass, "keep-order") && has_several_targets(options)) step.options["keep-order"] = "true";
     if (step.pass == "fuse" && !options.fuse) step.options["kernels"] = "op";
     lower |= step.pass == first_of_lowering;
     (lower ? lowering : graph).push_back(std::move(step));

@@ -203,7 +203,8 @@ class Reporter {
   Json kernel(const kernel_ir::Kernel& k) {
     int64_t bytes = 0;
     for (const auto& b : k.buffers) bytes += ir::Type(b.dtype, b.shape).bytes().bounds().max;
-    Json out = {{"name", k.name}, {"launches", launches_[k.name]}, {"buffer_bytes", bytes}};
+    Json out = {{"name", k.name}, {"launches", launches_[k.name]}, {"buffer_bytes", bytes},
+                {"bytes_moved", std::min(bytes, ir::kernel_work(k).bytes.bounds().max)}};
     if (times_) {
       add_time(times_->kernel(k.name), out);
       out["moved_us"] = times_->moved_us(k.name), out["expected"] = expected_of(k, target_);

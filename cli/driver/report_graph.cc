@@ -89,9 +89,11 @@ class WorkTotals : public Totals<Work> {
 };
 
 class MovedTotals : public Totals<ir::Dim> {
-  using Totals::Totals;
+ public:
+  explicit MovedTotals(const ir::Module& planned) : Totals(planned), bytes_(planned) {}
+
+ private:
   ir::Dim sum(const ir::Function& f) override {
-    const ir::FunctionPlan& plan = m_.plan->functions.at(f.name);
     ir::Dim moved = 0;
     for (const ir::Node& n : f.nodes) {
       if (!is_instruction(n)) continue;
@@ -99,12 +101,11 @@ class MovedTotals : public Totals<ir::Dim> {
         moved = moved + inside(passes::control_of(f, n), [&](const std::string& name) { return of(*m_.find(name)); });
         continue;
       }
-      for (const std::vector<ir::ValueId>* ids : {&n.operands, &n.results})
-        for (ir::ValueId id : *ids)
-          if (plan.values[id].bytes > 0) moved = moved + f.type(id).bytes();
+      moved = moved + bytes_.of(f, n);
     }
     return moved;
   }
+  const ir::MovedBytes bytes_;
 };
 
 }  // namespace

@@ -264,6 +264,24 @@ func @main(%x: f32[8], %p: bool[]) {
   EXPECT_GE(r["entries"][0]["bytes_moved"], 50 * 2 * 32);
 }
 
+// Of an array of which a kernel reads a part, the part.
+TEST(Report, PartsOfArraysAreMovedAlone) {
+  Json r = report_of(R"(
+entry main calls @main {
+  inputs x
+  outputs y
+}
+func @main(%x: f32[1000]) {
+  %p = section(%x) {axis=0, range=[20, 10]}
+  %y = exp(%p)
+  return %y
+}
+)");
+  EXPECT_EQ(r["entries"][0]["bytes_moved"], 4 * (10 + 10));
+  EXPECT_EQ(r["kernels"][0]["bytes_moved"], 4 * (10 + 10));
+  EXPECT_EQ(r["kernels"][0]["buffer_bytes"], 4 * (1000 + 10));
+}
+
 // `levels` functions, each of which runs the next one twice; the last one adds 8 numbers.
 std::string shared_bodies(int levels) {
   std::string text = "entry main calls @f0 {\n  inputs x, p\n  outputs y\n}\n";

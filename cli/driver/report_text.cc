@@ -263,6 +263,8 @@ std::string kernel_text(const Json& k, const Json& machine) {
   if (k.at("launches") != 0)
     out += fmt::format("{} launch{}, ", k.at("launches").get<int64_t>(), k.at("launches") == 1 ? "" : "es");
   out += fmt::format("{} buffers", bytes_text(k.at("buffer_bytes")));
+  if (const Json moved = k.value("bytes_moved", k.at("buffer_bytes")); moved < k.at("buffer_bytes"))
+    out += fmt::format(", {} of them moved", bytes_text(moved));
   if (!k.contains("least_us"))
     return out + fmt::format(", {} units, at most {} thread{}\n", k.at("units").get<int64_t>(),
                              k.at("threads").get<int64_t>(), k.at("threads") == 1 ? "" : "s");

@@ -36,7 +36,7 @@ struct Frame {
 class Builder {
  public:
   Builder(const ir::Module& m, const ir::Target& target, const BuildOptions& options)
-      : m_(m), plan_(*m.plan), flat_(options.flat), predicted_us_(options.predicted_us) {
+      : m_(m), plan_(*m.plan), flat_(options.flat), predicted_us_(options.predicted_us), moved_(m) {
     out_.target = target, out_.buckets = options.buckets, out_.groups = options.groups;
     for (size_t i = 0; i < m.kernels.size(); ++i) kernel_of_[m.kernels[i]->name] = static_cast<uint32_t>(i);
   }
@@ -75,10 +75,10 @@ class Builder {
       out.outputs.push_back({e.outputs[i], f.type(f.results[e.writes.size() + i])});
     Frame top{f, plan_.functions.at(f.name)};
     top.temporaries = plan_.state_bytes;
-    for (const ir::Node& n : f.nodes) {
-      for (ir::ValueId id : n.operands) out.bytes += top.plan.values[id].bytes;
-      for (ir::ValueId id : n.results) out.bytes += top.plan.values[id].bytes;
-    }
+    ir::Dim moved = 0;
+    for (const ir::Node& n : f.nodes)
+      if (has_instruction(n)) moved = moved + moved_.of(f, n);
+    out.bytes = moved.bounds().max;
     NABLA_TRY(check_size(e, f));
     out.instructions = NABLA_TRY(instructions(top));
     if (std::optional<ir::Dim> work = work_of(out.instructions); work && work->is_static()) out.flops = work->value();
@@ -200,6 +200,7 @@ class Builder {
         for (ir::ValueId id : n.operands) launch.operands.push_back(operand(id, frame));
         for (ir::ValueId id : n.results) launch.operands.push_back(operand(id, frame, true));
         launch.flops = flops(n, frame.f.name, launch);
+        launch.bytes = known_to(launch, moved_.of(frame.f, n));
         return Instruction{std::move(launch), kernel, n.location};
       }
       case ir::Lowering::kLibrary:
@@ -236,14 +237,17 @@ class Builder {
     return out;
   }
 
-  // Of the nodes that a launch computes, by their ops. Sizes that the launch itself does not need are not asked of a
-  // run for the sake of profiles.
+  // Of the nodes that a launch computes, by their ops.
   ir::Dim flops(const ir::Node& n, const std::string& function, const Launch& launch) const {
     const ir::Function* flat = flat_ ? flat_->find(function) : nullptr;
     ir::Dim out = 0;
     for (int i : n.computes)
       if (flat && i < static_cast<int>(flat->nodes.size()))
         out = out + ir::node_flops(*flat, flat->nodes[i]);
+    return known_to(launch, out);
+  }
+  // A figure for profiles. Sizes that the launch itself does not need are not asked of a run for its sake: then it is 0.
+  ir::Dim known_to(const Launch& launch, const ir::Dim& out) const {
     std::vector<ir::SymbolRef> needed, asked;
     add_symbols(launch, needed);
     add_symbols(out, asked);
@@ -442,6 +446,7 @@ class Builder {
   const ir::MemoryPlan& plan_;
   const ir::Module* flat_;  // may be null
   const std::map<std::string, double>& predicted_us_;
+  const ir::MovedBytes moved_;
   LocalProgram out_;
   std::map<std::string, uint32_t> kernel_of_;
   std::map<std::string, int64_t> size_of_;  // instructions by function

@@ -114,6 +114,7 @@ class Packer {
       out.extents.push_back(reference(ir::Dim::symbol(s)) - 1);
     out.max_threads = static_cast<uint16_t>(cpu ? cpu->max_threads : 1);
     out.flops = static_cast<uint64_t>(most(l.flops)), out.flops_size = reference(l.flops);
+    out.bytes = static_cast<uint64_t>(most(l.bytes)), out.bytes_size = reference(l.bytes);
     for (const Operand& o : l.operands) {
       out.args.push_back(address(o.address));
       operands.push_back(operand(o));

@@ -52,6 +52,7 @@ struct Launch {
   uint32_t kernel;  ///< of LocalProgram::kernels
   std::vector<Operand> operands;
   ir::Dim flops = 0;  ///< of the ops that it computes; 0: none, or unknown
+  ir::Dim bytes = 0;  ///< that it reads and writes of its operands; 0: unknown
 };
 
 struct LibraryCall {

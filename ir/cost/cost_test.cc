@@ -74,6 +74,30 @@ kernel @product(in a: f32[16,32], in b: f32[32,8], out c: f32[16,8]) {
   EXPECT_EQ(work.factors, DType::kF32);
 }
 
+// What lies in a buffer beside the part that a kernel copies is not moved.
+TEST(Work, OfACopyIsWhatItCopies) {
+  Module m = parsed(R"(nabla 1 kernels
+kernel @part(in a: f32[1,100], out c: f32[1,10]) {
+  axes i = 1, j = 10
+  schedule unit 1 units 1 threads 1 vector j
+  for i, j {
+    store c[i, j] = a[i, j + 20]
+  }
+}
+entry f calls @f {
+  inputs a
+  outputs c
+}
+func @f(%a: f32[1,100]) {
+  %c = launch(%a) {kernel="part", results="f32[1,10]"} : f32[1,10]
+  return %c
+}
+)");
+  const Function& f = *m.find("f");
+  EXPECT_EQ(operand_bytes(f, f.nodes[0]).str(), std::to_string(4 * (100 + 10)));
+  EXPECT_EQ(MovedBytes(m).of(f, f.nodes[0]).str(), std::to_string(4 * (10 + 10)));
+}
+
 TEST(Work, ArithmeticIsTheSumOfTheScalarsOwnCosts) {
   const kernel_ir::ScalarFn &exp = *kernel_ir::find_scalar("exp"), &add = *kernel_ir::find_scalar("add");
   EXPECT_GT(exp.cost, add.cost);

@@ -135,6 +135,17 @@ Dim operand_bytes(const Function& f, const Node& n) {
 
 Work kernel_work(const kernel_ir::Kernel& kernel) { return Walk(kernel).run(); }
 
+MovedBytes::MovedBytes(const Module& module) {
+  for (const kernel_ir::KernelPtr& k : module.kernels) kernels_.emplace(k->name, kernel_work(*k).bytes);
+}
+
+Dim MovedBytes::of(const Function& f, const Node& node) const {
+  const Attr* name = node.op->lower == Lowering::kCall ? node.attrs.find("kernel") : nullptr;
+  auto kernel = name ? kernels_.find(std::get<std::string>(*name)) : kernels_.end();
+  const Dim arrays = operand_bytes(f, node);
+  return kernel == kernels_.end() ? arrays : Dim::min(arrays, kernel->second);
+}
+
 int64_t arithmetic(const Expr& e) {
   int64_t out = 0;
   kernel_ir::visit(e, [&](const Expr& x) {

@@ -2,6 +2,9 @@
 // reports; what it takes on a target is in time.h.
 #pragma once
 
+#include <map>
+#include <string>
+
 #include "ir/kernel_ir/kernel.h"
 #include "ir/module.h"
 
@@ -23,6 +26,17 @@ Dim operand_bytes(const Function& f, const Node& node);
 /// What the statements of a kernel read, write and multiply. An operand from which it gathers counts as far as it can
 /// be read. Scratch memory may stay in caches and does not count.
 Work kernel_work(const kernel_ir::Kernel& kernel);
+
+/// Bytes that a node of a module of kernels reads and writes: what its kernel touches of the arrays, where it runs one, and else the
+/// arrays. Reports, profiles and predictions count these.
+class MovedBytes {
+ public:
+  explicit MovedBytes(const Module& module);
+  Dim of(const Function& f, const Node& node) const;
+
+ private:
+  std::map<std::string, Dim> kernels_;
+};
 
 /// Arithmetic of one evaluation: the costs of its scalar functions (kernel_ir/scalar.h), of which those of addresses
 /// are free beside the data.

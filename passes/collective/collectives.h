@@ -18,8 +18,10 @@ Result<ir::Module> regather(const ir::Module& module, PassContext& context);
 
 /// local -> local, after lower-collectives. Collectives of the same kind, group and dtype become one of their values
 /// side by side. Sums start as soon as their operand is there and wait in a bucket until it is full or one of them is
-/// needed; a gather takes along those that are needed next. Options: `bucket-bytes` of a bucket, `first-bucket-bytes`
-/// of the first one of a function, which so starts earlier; 0 leaves every collective alone.
+/// needed; what needs them waits too where more are to come that can join them, and little else is kept for it. Gathers of
+/// parameters take along those that are needed next, others wait as sums do. Options: `bucket-bytes` of a bucket,
+/// `first-bucket-bytes` of the first one of a function, which so starts earlier; 0 leaves every collective alone;
+/// `keep-order`: nothing waits for its operands' bucket, so that programs for several targets agree.
 Result<ir::Module> bucket_collectives(const ir::Module& module, PassContext& context);
 
 }  // namespace nabla::passes

@@ -21,6 +21,7 @@ Result<kernel_ir::Kernel> scheduled(kernel_ir::Kernel k, const ir::Target& targe
     merge_axes(k, target);
     split_reductions(k, target);
     split_scatters(k, target);
+    split_joins(k, target);
   }
   if (target.is_cuda())
     NABLA_TRY(schedule_cuda(k, target));

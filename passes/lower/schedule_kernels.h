@@ -29,6 +29,11 @@ void split_reductions(kernel_ir::Kernel& kernel, const ir::Target& target);
 /// kernels stay as they are. Requires a kernel without a schedule.
 void split_scatters(kernel_ir::Kernel& kernel, const ir::Target& target);
 
+/// For a CPU: where what a loop stores depends on where along its last axis it is, as of a concatenate, every part gets a store of
+/// its own, which compares nothing and loads in lanes. Short parts stay together, and so does what may be an
+/// update in place. Every element is computed as before.
+void split_joins(kernel_ir::Kernel& kernel, const ir::Target& target);
+
 /// For a CPU: the vector axis, units and a bound of threads, from the target's facts. A procedure's template is chosen,
 /// and the workspaces are added that it needs.
 void schedule_cpu(kernel_ir::Kernel& kernel, const ir::Target& target);

@@ -343,8 +343,12 @@ class StepBinder {
       out.bytes += static_cast<double>(o.bytes);
       if (o.dtype == DType::kF64) out.dtype = o.dtype;
     }
-    if (const format::Launch* launch = instruction.action_as_Launch())
+    if (const format::Launch* launch = instruction.action_as_Launch()) {
       out.flops = static_cast<double>(size_at(launch->flops_size(), static_cast<int64_t>(launch->flops()), table_));
+      // A kernel may read a part of an array alone. Older compilers did not tell.
+      if (launch->bytes() > 0)
+        out.bytes = static_cast<double>(size_at(launch->bytes_size(), static_cast<int64_t>(launch->bytes()), table_));
+    }
     auto add_problem = [&](const auto& spec) {
       out.problem = spec.key() + " by " + (step.library != nullptr ? spec.implementation : "generated code");
       out.flops = spec.flops(), out.dtype = spec.dtype;

@@ -19,7 +19,7 @@ struct ProfileRow {
   double calls = 0;
   double seconds = 0;   ///< the median of the runs
   double flops = 0;     ///< 0: none, or unknown
-  double bytes = 0;     ///< of the arrays that are read and written, each once a call
+  double bytes = 0;     ///< that are read and written, each once a call
   double of_peak = -1;  ///< the least time that this machine needs, over `seconds`; negative: unknown
 };
 

@@ -241,6 +241,7 @@ Status ProgramCheck::check_launch(const Launch& launch) {
   if (!plausible(launch.units())) return damaged("{} units", launch.units());
   (void)NABLA_TRY(check_reference(launch.units_size(), launch.units(), "the number of units"));
   (void)NABLA_TRY(check_reference(launch.flops_size(), static_cast<int64_t>(launch.flops()), "the number of FLOPs"));
+  (void)NABLA_TRY(check_reference(launch.bytes_size(), static_cast<int64_t>(launch.bytes()), "the number of bytes"));
   uint32_t sizes = program_.sizes() == nullptr ? 0 : program_.sizes()->size();
   for (uint32_t i = 0; launch.extents() != nullptr && i < launch.extents()->size(); ++i)
     if (launch.extents()->Get(i) >= sizes) return damaged("extent {} is size {}", i, launch.extents()->Get(i));

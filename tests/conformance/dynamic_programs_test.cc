@@ -153,6 +153,18 @@ TEST(DynamicPrograms, ConcatenationAddsSizesAndItsGradientCutsThem) {
   check(program, kSizes);
 }
 
+// Parts that are so long are loops of their own in a CPU's kernel, with what is fused into each.
+TEST(DynamicPrograms, LongPartsOfAConcatenation) {
+  Program program;
+  ir::Dim batch = program.symbol("batch", 1, 8), len = program.symbol("len", 1, 24);
+  Spec x("x", f32, {batch, 150}), y("y", f32, {batch, 210}), z("z", f32, {len});
+  program.entry("join", {x, y, z}, [&](Tensor a, Tensor b, Tensor c) -> Outputs {
+    Tensor joined = concatenate({exp(a), b * 2, a + 1}, 1);
+    return {{"joined", joined}, {"each", tanh(concatenate({b, a}, 1)) * mean(c)}, {"padded", pad(a, 0.5, {0, 40}, {0, 130}, {0, 0}) * 3}};
+  });
+  check(program, kSizes);
+}
+
 // A loop over a length that every run chooses: slices and stacked results lie at their actual sizes.
 TEST(DynamicPrograms, LoopsOverASymbolicLength) {
   constexpr const char* kText = R"(nabla 1 flat

@@ -75,13 +75,13 @@ TEST(Collectives, PassesKeepResults) {
   for (size_t k = 2; k < kPipelines.size(); ++k) EXPECT_GT(changed[k], 0) << "pipeline " << k;
 }
 
-// A chain of layers whose weights lie along dp, as does the batch.
-ir::Module zero3(int layers) {
+// A chain of layers whose batch lies along dp, and with `@dp` the weights, too. `update` makes n of w and g.
+ir::Module chain(int layers, const std::string& cut, const std::string& update) {
   std::string state, reads, params, body = "  %h0 = add(%x, %x)\n", wrt;
   for (int i = 0; i < layers; ++i) {
-    state += fmt::format("state w{}: f32[64@dp,64]\n", i);
+    state += fmt::format("state w{}: f32[64{},64]\n", i, cut);
     reads += fmt::format("{}w{}", i ? ", " : "", i);
-    params += fmt::format("%w{}: f32[64@dp,64], ", i);
+    params += fmt::format("%w{}: f32[64{},64], ", i, cut);
     wrt += fmt::format("{}{}", i ? ", " : "", i);
     body += fmt::format(
         "  %p{0} = dot_general(%h{0}, %w{0}) {{lhs_contract=[1], rhs_contract=[0]}}\n"
@@ -94,7 +94,7 @@ ir::Module zero3(int layers) {
   for (int i = 0; i < layers; ++i) {
     args += fmt::format("%w{}, ", i);
     grads += fmt::format(", %g{}", i);
-    news += fmt::format("  %n{0} = sub(%w{0}, %g{0})\n", i);
+    news += "  " + fmt::format(fmt::runtime(update), i) + "\n";
     results += fmt::format("%n{}, ", i);
   }
   return parsed(fmt::format(
@@ -106,6 +106,8 @@ ir::Module zero3(int layers) {
       "{}%loss\n}}\n",
       state, reads, reads, plain, body, layers, layers, params, grads, args, wrt, news, results));
 }
+
+ir::Module zero3(int count) { return chain(count, "@dp", "%n{0} = sub(%w{0}, %g{0})"); }
 
 struct Lowered {
   ir::Module planned;
@@ -141,6 +143,17 @@ TEST(Collectives, BucketsJoinWhatIsSmall) {
   EXPECT_EQ(count(many.planned, "reduce_scatter"), 6);
   EXPECT_EQ(count(few.planned, "reduce_scatter"), 1);
   EXPECT_EQ(count(few.planned, "all_reduce"), 1);
+}
+
+// Updates that are written as ops stand among the sums that they are of, and wait for all of them.
+TEST(Collectives, UpdatesWaitForABucket) {
+  std::map<std::string, std::map<std::string, std::string>> off = {{"bucket-collectives", {{"bucket-bytes", "0"}}}},
+                                                            all = {{"bucket-collectives", {{"first-bucket-bytes", "1MiB"}}}};
+  ir::Module whole = chain(6, "", "%u{0} = neg(%g{0})\n  %n{0} = add(%w{0}, %u{0})");
+  ir::Module cut = chain(6, "@dp", "%u{0} = neg(%g{0})\n  %n{0} = add(%w{0}, %u{0})");
+  EXPECT_EQ(count(lowered(whole, off).planned, "all_reduce"), 7) << "six gradients and the loss";
+  EXPECT_EQ(count(lowered(whole, all).planned, "all_reduce"), 1);
+  EXPECT_EQ(count(lowered(cut, all).planned, "reduce_scatter"), 1);
 }
 
 // Kernels between the start of gathers and their first readers.
