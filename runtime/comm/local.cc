@@ -1,5 +1,7 @@
 #include "runtime/comm/local.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -69,11 +71,21 @@ struct alignas(64) Place {
   std::atomic<bool> ended{false};
   std::atomic<bool> asleep{false};                   ///< or about to be, until somebody moves a counter
   std::atomic<clockid_t> cpu_clock{CLOCK_MONOTONIC};  ///< of the thread that runs it
+  std::atomic<int> cpu{-1};                          ///< where it last began to wait
   // The rank's own.
   int64_t looks_since_ns = 0;                ///< at its partners
   std::vector<int64_t> seen_ns;              ///< what their clocks have said
   clockid_t short_slices = CLOCK_MONOTONIC;  ///< of the thread that has asked for them
 };
+
+/// Goes to another CPU. Ranks that sleep and wake each other come to share one, and nobody but themselves would part them.
+void leave(int cpu) {
+  cpu_set_t all, others;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  others = all;
+  CPU_CLR(cpu, &others);
+  if (sched_setaffinity(0, sizeof others, &others) == 0) (void)sched_setaffinity(0, sizeof all, &all);
+}
 
 void copy(void* to, const void* from, uint64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
@@ -204,15 +216,25 @@ struct LocalRanks::World {
     auto cpu_ns = [&](uint32_t r) { return read_clock(places[r].cpu_clock.load(std::memory_order_relaxed)); };
     if (spin_until(kSpinNs, there)) return Seen::kThere;
     own.looks_since_ns = now_ns();
+    bool parted = false;
     for (int i = 1; i < kLooks; ++i) {
       own.seen_ns.clear();
       for (uint32_t r : partners) own.seen_ns.push_back(cpu_ns(r));
       int64_t begin = now_ns();
       if (spin_until(kSpinNs, there)) return Seen::kThere;
       int64_t passed = now_ns() - begin;
-      for (size_t p = 0; p < partners.size(); ++p)
-        if (!places[partners[p]].asleep.load(std::memory_order_relaxed) && cpu_ns(partners[p]) - own.seen_ns[p] < passed / 2)
-          return Seen::kStopped;
+      bool stopped = false, together = false;
+      int cpu = sched_getcpu();
+      for (size_t p = 0; p < partners.size(); ++p) {
+        const Place& other = places[partners[p]];
+        if (other.asleep.load(std::memory_order_relaxed)) continue;
+        stopped |= cpu_ns(partners[p]) - own.seen_ns[p] < passed / 2;
+        together |= &other != &own && other.cpu.load(std::memory_order_relaxed) == cpu;
+      }
+      if (!stopped) continue;
+      if (!together || parted) return Seen::kStopped;
+      leave(cpu);
+      parted = true;
     }
     return Seen::kNotYet;
   }
@@ -319,6 +341,7 @@ class LocalRanks::Rank final : public Communicator {
     pending_.erase(found);
     std::atomic<clockid_t>& clock = world_.places[rank_].cpu_clock;
     if (clock.load(std::memory_order_relaxed) == CLOCK_MONOTONIC) clock.store(own_cpu_clock(), std::memory_order_relaxed);
+    world_.places[rank_].cpu.store(sched_getcpu(), std::memory_order_relaxed);
     if (p.kind == Pending::kSend) return Ok{};  // it lies in the ring
     return p.kind == Pending::kCollective ? wait_collective(p) : wait_recv(p);
   }
