@@ -1,5 +1,7 @@
 #include "runtime/comm/local.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -7,6 +9,7 @@
 #include <map>
 #include <mutex>
 
+#include "runtime/base/spin.h"
 #include "runtime/comm/combine.h"
 #include "runtime/comm/neighbours.h"
 #include "runtime/format/program_check.h"
@@ -17,7 +20,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using format::CollectiveKind;
 
-constexpr int kSpins = 20000;  // some ten microseconds
+// How long a rank looks at a counter before it looks at those who move it, and how often it does both: a rank that computes for longer
+// than all of it is not worth the time of a CPU.
+constexpr int64_t kSpinNs = 20'000;
+constexpr int kLooks = 50;
 
 /// Counts only upwards: who waits for a number never misses it.
 struct Counter {
@@ -59,6 +65,27 @@ struct Mail {
   Counter sent, received;
   Bell bell;
 };
+
+/// What others know of a rank.
+struct alignas(64) Place {
+  std::atomic<bool> ended{false};
+  std::atomic<bool> asleep{false};                   ///< or about to be, until somebody moves a counter
+  std::atomic<clockid_t> cpu_clock{CLOCK_MONOTONIC};  ///< of the thread that runs it
+  std::atomic<int> cpu{-1};                          ///< where it last began to wait
+  // The rank's own.
+  int64_t looks_since_ns = 0;                ///< at its partners
+  std::vector<int64_t> seen_ns;              ///< what their clocks have said
+  clockid_t short_slices = CLOCK_MONOTONIC;  ///< of the thread that has asked for them
+};
+
+/// Goes to another CPU. Ranks that sleep and wake each other come to share one, and nobody but themselves would part them.
+void leave(int cpu) {
+  cpu_set_t all, others;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  others = all;
+  CPU_CLR(cpu, &others);
+  if (sched_setaffinity(0, sizeof others, &others) == 0) (void)sched_setaffinity(0, sizeof all, &all);
+}
 
 void copy(void* to, const void* from, uint64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
@@ -140,8 +167,13 @@ struct LocalRanks::World {
   std::vector<std::unique_ptr<Group>> groups;
   std::vector<std::unique_ptr<Mail>> mails;
   std::vector<std::unique_ptr<Rank>> ranks;
-  std::vector<uint32_t> here;                  // all of them
-  std::unique_ptr<std::atomic<bool>[]> ended;  // by rank
+  std::vector<uint32_t> here;       // all of them
+  std::unique_ptr<Place[]> places;  // by rank
+  // While other programs compete for the CPUs, a rank that spins uses up its own share of a CPU, and is stopped when the one that it
+  // waits for has come: all ranks then sleep at once for a while, and try again.
+  std::atomic<int64_t> sleep_until_ns{0};  ///< 0: they spin
+  std::mutex losing;
+  Losses losses;
   std::atomic<bool> failed{false};
   mutable std::mutex failing;
   std::optional<Diagnostic> failure;
@@ -160,21 +192,82 @@ struct LocalRanks::World {
     return *failure;
   }
 
-  /// Waits until the counter is there. `partners` are the ranks that move it, `what` says what for.
-  template <class What>
-  Status await(Bell& bell, const Counter& counter, uint64_t target, const std::vector<uint32_t>& partners,
-               const What& what) {
-    for (int i = 0; options.spin && i < kSpins; ++i) {
-      if (counter.reached(target)) return Ok{};
-      __builtin_ia32_pause();
+  bool may_spin() {
+    int64_t until = sleep_until_ns.load(std::memory_order_relaxed);
+    if (!options.spin || until == 0) return options.spin;
+    int64_t now = now_ns();
+    if (now < until) return false;
+    std::lock_guard lock(losing);
+    sleep_until_ns.store(0, std::memory_order_relaxed);
+    losses.resume(now);
+    return true;
+  }
+  void note_loss(int64_t begin_ns) {
+    std::lock_guard lock(losing);
+    if (sleep_until_ns.load(std::memory_order_relaxed) != 0) return;  // another rank has lost the same time
+    int64_t end = now_ns(), pause = losses.note(begin_ns, end);
+    if (pause != 0) sleep_until_ns.store(end + pause, std::memory_order_relaxed);
+  }
+
+  enum class Seen { kThere, kNotYet, kStopped };
+  /// Spins until the counter is there, at most as long as all partners that are not asleep have their CPUs.
+  Seen look(const Counter& counter, uint64_t target, const std::vector<uint32_t>& partners, Place& own) {
+    auto there = [&] { return counter.reached(target); };
+    auto cpu_ns = [&](uint32_t r) { return read_clock(places[r].cpu_clock.load(std::memory_order_relaxed)); };
+    if (spin_until(kSpinNs, there)) return Seen::kThere;
+    own.looks_since_ns = now_ns();
+    bool parted = false;
+    for (int i = 1; i < kLooks; ++i) {
+      own.seen_ns.clear();
+      for (uint32_t r : partners) own.seen_ns.push_back(cpu_ns(r));
+      int64_t begin = now_ns();
+      if (spin_until(kSpinNs, there)) return Seen::kThere;
+      int64_t passed = now_ns() - begin;
+      bool stopped = false, together = false;
+      int cpu = sched_getcpu();
+      for (size_t p = 0; p < partners.size(); ++p) {
+        const Place& other = places[partners[p]];
+        if (other.asleep.load(std::memory_order_relaxed)) continue;
+        stopped |= cpu_ns(partners[p]) - own.seen_ns[p] < passed / 2;
+        together |= &other != &own && other.cpu.load(std::memory_order_relaxed) == cpu;
+      }
+      if (!stopped) continue;
+      if (!together || parted) return Seen::kStopped;
+      leave(cpu);
+      parted = true;
     }
+    return Seen::kNotYet;
+  }
+
+  /// Waits until the counter is there. `partners` are the ranks that move it, and may be the waiting one, `what` says what for.
+  template <class What>
+  Status await(uint32_t rank, Bell& bell, const Counter& counter, uint64_t target, const std::vector<uint32_t>& partners,
+               const What& what) {
+    if (counter.reached(target)) return Ok{};
+    Place& own = places[rank];
+    Seen seen = Seen::kNotYet;
+    if (may_spin()) {
+      seen = look(counter, target, partners, own);
+      if (seen == Seen::kThere) return Ok{};
+    } else if (clockid_t mine = own_cpu_clock(); own.short_slices != mine) {
+      own.short_slices = mine;
+      ask_for_short_slices();
+    }
+    own.asleep.store(true, std::memory_order_relaxed);
+    Status status = sleep(bell, counter, target, partners, what);
+    own.asleep.store(false, std::memory_order_relaxed);
+    if (seen == Seen::kStopped) note_loss(own.looks_since_ns);
+    return status;
+  }
+  template <class What>
+  Status sleep(Bell& bell, const Counter& counter, uint64_t target, const std::vector<uint32_t>& partners, const What& what) {
     auto deadline = Clock::now() + std::chrono::duration<double>(options.deadline_s);
     std::unique_lock lock(bell.mutex);
     while (!counter.reached(target)) {
       if (failed.load(std::memory_order_acquire)) return first_failure();
       // A partner that has ended, and the counter not there when that was known: it will never be.
       auto gone = std::find_if(partners.begin(), partners.end(),
-                               [&](uint32_t r) { return ended[r].load(std::memory_order_acquire); });
+                               [&](uint32_t r) { return places[r].ended.load(std::memory_order_acquire); });
       bool late = Clock::now() >= deadline;
       if (gone == partners.end() && !late) {
         bell.changed.wait_until(lock, std::chrono::time_point_cast<Clock::duration>(deadline));
@@ -227,7 +320,7 @@ class LocalRanks::Rank final : public Communicator {
     Mail& m = *c.mail;
     uint64_t number = c.next++, room = m.letters.size();
     auto what = [&] { return fmt::format("rank {} waits until rank {} has read {} messages", rank_, m.to, room); };
-    if (number >= room) (void)NABLA_TRY(world_.await(m.bell, m.received, number + 1 - room, {m.to}, what));
+    if (number >= room) (void)NABLA_TRY(world_.await(rank_, m.bell, m.received, number + 1 - room, {m.to, rank_}, what));
     Mail::Letter& letter = m.letters[number % room];
     if (letter.content.size() < bytes) letter.content.resize(bytes);
     letter.bytes = bytes;
@@ -246,6 +339,9 @@ class LocalRanks::Rank final : public Communicator {
     NABLA_CHECK(found != pending_.end(), "rank {} waits for {}, which it has not started", rank_, ticket);
     Pending p = *found;
     pending_.erase(found);
+    std::atomic<clockid_t>& clock = world_.places[rank_].cpu_clock;
+    if (clock.load(std::memory_order_relaxed) == CLOCK_MONOTONIC) clock.store(own_cpu_clock(), std::memory_order_relaxed);
+    world_.places[rank_].cpu.store(sched_getcpu(), std::memory_order_relaxed);
     if (p.kind == Pending::kSend) return Ok{};  // it lies in the ring
     return p.kind == Pending::kCollective ? wait_collective(p) : wait_recv(p);
   }
@@ -275,7 +371,7 @@ class LocalRanks::Rank final : public Communicator {
     auto what = [&] {
       return fmt::format("rank {} waits in {} for the others of group {}", rank_, str(slot.calls[m.me]), g.name);
     };
-    (void)NABLA_TRY(world_.await(g.bell, slot.started, all, g.members, what));
+    (void)NABLA_TRY(world_.await(rank_, g.bell, slot.started, all, g.members, what));
     // Until its share is done the slot stays as it is; who has none does not look into it.
     for (uint64_t k = slot.claimed.value.load(); k < all;) {
       if (!slot.claimed.value.compare_exchange_weak(k, k + 1)) continue;
@@ -284,7 +380,7 @@ class LocalRanks::Rank final : public Communicator {
       add(slot.done, g.bell, n);
       k = slot.claimed.value.load();
     }
-    return world_.await(g.bell, slot.done, all, g.members, what);
+    return world_.await(rank_, g.bell, slot.done, all, g.members, what);
   }
 
   Status check_same(const Group& g, const Slot& slot) {
@@ -306,7 +402,7 @@ class LocalRanks::Rank final : public Communicator {
     auto what = [&] {
       return fmt::format("rank {} waits for a message of {} bytes of rank {}", rank_, p.bytes, m.from);
     };
-    (void)NABLA_TRY(world_.await(m.bell, m.sent, p.number + 1, {m.from}, what));
+    (void)NABLA_TRY(world_.await(rank_, m.bell, m.sent, p.number + 1, {m.from, rank_}, what));
     const Mail::Letter& letter = m.letters[p.number % m.letters.size()];
     if (letter.bytes != p.bytes) {
       world_.fail(error(Code::kRanksDiverge, "rank {} sends {} bytes to rank {}, which expects {}", m.from,
@@ -326,7 +422,7 @@ class LocalRanks::Rank final : public Communicator {
 LocalRanks::LocalRanks(const format::Ranks& ranks, const LocalOptions& options)
     : world_(new World{.table = ranks, .options = options}) {
   World& w = *world_;
-  w.ended.reset(new std::atomic<bool>[ranks.count()]());
+  w.places.reset(new Place[ranks.count()]);
   uint32_t slots = 1;
   for (uint32_t n : options.in_flight) slots = std::max(slots, n);
   for (uint32_t r = 0; r < ranks.count(); ++r) w.ranks.push_back(std::make_unique<Rank>(w, r));
@@ -367,7 +463,10 @@ Communicator& LocalRanks::rank(uint32_t rank) { return *world_->ranks[rank]; }
 
 void LocalRanks::begin() {
   World& w = *world_;
-  for (uint32_t r = 0; r < w.ranks.size(); ++r) w.ended[r].store(false, std::memory_order_relaxed);
+  for (uint32_t r = 0; r < w.ranks.size(); ++r) {
+    w.places[r].ended.store(false, std::memory_order_relaxed);
+    w.places[r].cpu_clock.store(CLOCK_MONOTONIC, std::memory_order_relaxed);
+  }
   if (!w.failed.load()) return;
   w.failure.reset();
   w.failed.store(false);
@@ -379,7 +478,7 @@ void LocalRanks::begin() {
 
 void LocalRanks::end(uint32_t rank, const Status& status) {
   if (!status.ok()) world_->fail(status.errors()[0]);
-  world_->ended[rank].store(true, std::memory_order_release);
+  world_->places[rank].ended.store(true, std::memory_order_release);
   for (auto& m : world_->ranks[rank]->groups) m.group->bell.ring();
   for (auto& c : world_->ranks[rank]->channels) c.mail->bell.ring();
 }

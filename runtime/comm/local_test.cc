@@ -9,6 +9,7 @@
 #include <numeric>
 #include <thread>
 
+#include "runtime/base/spin.h"
 #include "runtime/comm/conformance.h"
 
 namespace nabla::comm {
@@ -105,6 +106,25 @@ TEST(LocalRanks, WhatHasStartedEndsInAnyOrderOfWaiting) {
   ASSERT_FALSE(failed) << failed->message;
   EXPECT_EQ(rows, (std::vector<int32_t>{0x101, 0x101, 0x1010000, 0x1010000}));
   EXPECT_EQ(columns, (std::vector<int32_t>{0x10001, 0x1000100, 0x10001, 0x1000100}));
+}
+
+// As when other programs have the CPU of the partner: who waits for it leaves its own CPU to others.
+TEST(LocalRanks, WaitingForAStoppedRankTakesNoTimeOfACpu) {
+  constexpr int kSteps = 60;
+  Ranks team({2}, {.deadline_s = 60, .spin = true, .in_flight = {1}});
+  int64_t cpu_ns = 0;
+  auto failed = team.run([&](uint32_t me, Communicator& peers) -> Status {
+    int64_t begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    for (int step = 0; step < kSteps; ++step) {
+      if (me == 1) std::this_thread::sleep_for(std::chrono::milliseconds(4));
+      float x = 1, y = 0;
+      (void)NABLA_TRY(exchange(peers, {.reduction = Reduction::Sum, .from = &x, .to = &y, .bytes = 4}));
+    }
+    if (me == 0) cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID) - begin;
+    return Ok{};
+  });
+  ASSERT_FALSE(failed) << failed->message;
+  EXPECT_LT(cpu_ns / kSteps, 200'000) << "a rank that waits 4 ms for another spins for most of a millisecond";
 }
 
 TEST(LocalRanks, WhoDoesNotComeIsAnError) {

@@ -1,11 +1,7 @@
 #include "runtime/device/pool.h"
 
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <system_error>
@@ -17,7 +13,6 @@ namespace {
 
 // Long enough for the serial work between two launches of a step, short against a scheduler quantum.
 constexpr int64_t kSpinNs = 100'000;
-constexpr int kSpinsPerClock = 32;
 // A range is taken in pieces, so that others can go on with the rest of it when its thread is held up.
 constexpr int64_t kPieces = 2;
 // `Share::next` from the top: 32 bits of the job's number, 16 of threads, 8 of pieces, 8 of the next one.
@@ -31,42 +26,6 @@ int parts_of(uint64_t word) { return static_cast<int>(word >> kPartsShift & 0xff
 int64_t pieces_of(uint64_t word) { return static_cast<int64_t>(word >> kPiecesShift & 0xff); }
 int64_t next_of(uint64_t word) { return static_cast<int64_t>(word & 0xff); }
 uint64_t job_of(uint64_t word) { return word & ~uint64_t{0xff}; }
-
-// For how long the caller works alone, doubled each time that trying again shows the same.
-constexpr int64_t kAloneMinNs = 16'000'000, kAloneMaxNs = 256'000'000;
-// It does when waiting for stopped workers took more than one part in so many of the time.
-constexpr int64_t kLossShare = 16;
-
-int64_t read_clock(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec;
-}
-
-int64_t now_ns() { return read_clock(CLOCK_MONOTONIC); }
-
-void futex_wait(std::atomic<uint32_t>& word, uint32_t expected) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
-}
-
-void futex_wake(std::atomic<uint32_t>& word) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-}
-
-/// Spins until `done()` or the bound; returns done().
-template <class Done>
-bool spin_until(int64_t bound_ns, Done done) {
-  if (done()) return true;
-  if (bound_ns == 0) return false;
-  int64_t deadline = now_ns() + bound_ns;
-  do {
-    for (int i = 0; i < kSpinsPerClock; ++i) {
-      __builtin_ia32_pause();
-      if (done()) return true;
-    }
-  } while (now_ns() < deadline);
-  return false;
-}
 
 void pin(pthread_t thread, const std::vector<int>& cpus) {
   cpu_set_t set;
@@ -151,7 +110,7 @@ void ThreadPool::run(Body body, void* context, int64_t units, int max_threads) {
       parts = 1;
     } else {
       alone_until_ns_ = 0;
-      watched_since_ns_ = now;
+      losses_.resume(now);
       pin_caller_to({caller_cpus_.empty() ? 0 : caller_cpus_[0]});
     }
   }
@@ -186,7 +145,11 @@ void ThreadPool::wait(int parts, uint32_t own) {
   caller_sleeps_.store(1);
   for (uint32_t left; (left = pending_.load()) != own;) futex_wait(pending_, left);
   caller_sleeps_.store(0);
-  if (stopped) note_loss(begin, now_ns());
+  if (!stopped) return;
+  int64_t end = now_ns(), alone = losses_.note(begin, end);
+  if (alone == 0) return;
+  alone_until_ns_ = end + alone;
+  pin_caller_to(caller_cpus_);  // another CPU may have more time
 }
 
 /// Whether a worker that holds a piece gets less than half of its CPU's time. Takes half of a spin at most.
@@ -200,18 +163,6 @@ bool ThreadPool::off_cpu(int parts, uint32_t own) {
         read_clock(shares_[i].clock) - shares_[i].cpu_ns < passed / 2)
       return true;
   return false;
-}
-
-void ThreadPool::note_loss(int64_t begin_ns, int64_t end_ns) {
-  int64_t lost = end_ns - begin_ns, since = end_ns - watched_since_ns_;
-  watched_since_ns_ = end_ns;
-  if (lost * kLossShare < since) {
-    alone_ns_ = 0;
-    return;
-  }
-  alone_ns_ = alone_ns_ == 0 ? kAloneMinNs : std::min(2 * alone_ns_, kAloneMaxNs);
-  alone_until_ns_ = end_ns + alone_ns_;
-  pin_caller_to(caller_cpus_);  // another CPU may have more time
 }
 
 void ThreadPool::work(int thread) {

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/spin.h"
+
 namespace nabla::device {
 
 class ThreadPool {
@@ -56,13 +58,12 @@ class ThreadPool {
   uint32_t take(int thread, uint64_t job);
   void wait(int parts, uint32_t own);
   bool off_cpu(int parts, uint32_t own);
-  void note_loss(int64_t begin_ns, int64_t end_ns);
 
   int64_t spin_ns_ = 0;
   // While other programs compete for the CPUs, a launch would wait for workers that the system has stopped in the
   // middle of a piece: the caller then works alone for a while, and tries again.
-  int64_t alone_until_ns_ = 0, alone_ns_ = 0;     ///< 0: not alone
-  int64_t watched_since_ns_ = 0;                  ///< the last such wait, or the end of working alone
+  int64_t alone_until_ns_ = 0;                    ///< 0: not alone
+  Losses losses_;
   uint32_t number_ = 0;                           ///< of the last job
   alignas(64) std::atomic<uint32_t> pending_{0};  ///< pieces that no worker has finished
   std::atomic<uint32_t> caller_sleeps_{0};
