@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 
 #include "cli/exit_codes.h"
+#include "cli/nabla_run_alike.h"
 #include "runtime/format/file.h"
 
 namespace nabla::cli {
@@ -110,6 +112,57 @@ TEST(Launch, MpirunIsToldOfHostsAndEnvironment) {
   std::string there = text(mpirun_command({.ranks = 3, .hosts = {{"a", 2}, {"b", 1}}}, "nabla-run", {}));
   EXPECT_NE(there.find("--host a:2,b:1 "), std::string::npos) << there;
   EXPECT_EQ(there.find("--allow-run-as-root"), std::string::npos);
+}
+
+// Files of other names with the same bytes are the same; of large ones size, ends and blocks count.
+TEST(Alike, FilesAreWhatIsInThem) {
+  std::string dir = testing::TempDir() + "/alike-";
+  std::ofstream(dir + "a") << "abc", std::ofstream(dir + "b") << "abc", std::ofstream(dir + "c") << "abd";
+  EXPECT_EQ(content_of(dir + "a"), "of 3 bytes (content ba7816bf)");
+  EXPECT_EQ(content_of(dir + "b"), content_of(dir + "a"));
+  EXPECT_NE(content_of(dir + "c"), content_of(dir + "a"));
+  EXPECT_EQ(content_of(dir + "none"), "that cannot be read (No such file or directory)");
+  EXPECT_EQ(content_of(testing::TempDir()), "that is no plain file");
+  constexpr int64_t kMiB = 1 << 20, kSize = 100 * kMiB;
+  std::string large = dir + "large";
+  auto with = [&](int64_t at) {
+    std::filesystem::remove(large);
+    std::ofstream file(large, std::ios::binary);
+    file << 'x', file.seekp(kSize - 1) << 'x', file.seekp(at) << 'y';
+    file.close();
+    return content_of(large);
+  };
+  std::string first = with(kMiB / 2);
+  EXPECT_TRUE(first.starts_with("of 104857600 bytes (content ")) << first;
+  EXPECT_EQ(with(kMiB / 2), first);
+  for (int64_t at : {kSize - kMiB / 2, kMiB, kMiB + 98 * kMiB / 64 * 63 + 4095}) EXPECT_NE(with(at), first) << at;
+  EXPECT_EQ(with(kMiB + 4096), with(kMiB + 98 * kMiB / 64 - 1));  // between two blocks
+  std::filesystem::remove(large);
+}
+
+TEST(Alike, WhatIsExchangedDependsOnEachLine) {
+  std::string dir = testing::TempDir() + "/alike-in";
+  std::ofstream(dir + ".npz") << "abc", std::ofstream(dir + "=.npy") << "abc";
+  RunOptions o;
+  o.jobs = {{.entry = "step", .inputs = {{"y", dir + ".npz:rows"}, {"x", "3"}}, .maps = {{"y", "b"}, {"x", "a"}}, .data = dir + ".npz",
+             .steps = 7}};
+  o.weights = dir + ".npz", o.weight_maps = {"b=c", "a=d"}, o.weights_partial = true, o.trace = "t.json", o.comm_timeout_s = 9;
+  o.ranks.heartbeat_s = 0.2;
+  const std::string abc = "of 3 bytes (content ba7816bf)\n";
+  EXPECT_EQ(job_of(o), "--engine\tmpi\n--entry\tstep\n--map\tx=a\n--map\ty=b\n--input\tx=3\n--input\ty:rows " + abc + "--data\t" + abc +
+                           "--steps\t7\n--weights\t" + abc + "--weights-map\tb=c\n--weights-map\ta=d\n--weights-partial\n--trace\n"
+                           "--heartbeat\t0.2\n--comm-timeout\t9\n");
+  // Which `=` of "a=b=FILE" ends the name the program says later.
+  o.jobs = {{.inputs = {{"a", "b=" + dir + "=.npy"}, {"z", dir + "none.npy"}}}};
+  EXPECT_TRUE(job_of(o).starts_with("--engine\tmpi\n--entry\t\n--input\ta=b " + abc +
+                                    "--input\tz that cannot be read (No such file or directory)\n")) << job_of(o);
+  // The message that tells it is short.
+  o.weight_maps.assign(1000, "one=another");
+  std::string cut = job_of(o);
+  EXPECT_LT(cut.size(), 2100u);
+  EXPECT_NE(cut.find("\nfurther options\t(digest "), std::string::npos) << cut;
+  o.weight_maps.back() = "one=a third";
+  EXPECT_NE(job_of(o), cut);
 }
 
 TEST(ExitCodes, AreThoseOfTheDocumentation) {

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "cli/exit_codes.h"
+#include "cli/nabla_run_alike.h"
 #include "cli/nabla_run_job.h"
 #include "cli/nabla_run_supervise.h"
 #include "runtime/comm/checked_transport.h"
@@ -53,35 +54,6 @@ std::function<void(const Diagnostic&)> end_hard(uint32_t rank) {
 struct Meeting {
   char address[256], token[64], folder[1024];
 };
-
-// What all ranks must be asked for alike. Files may have other names on other hosts: whether there are any is what counts.
-std::string job_of(const RunOptions& o) {
-  std::string out;
-  auto say = [&](const char* option, const auto& value) { out += fmt::format("{} {}\n", option, value); };
-  say("--engine", o.ranks.engine == "nccl" ? "nccl" : "mpi");
-  auto number = [&](const char* option, const auto& value) {
-    if (value) say(option, *value);
-  };
-  auto there = [&](const char* option, bool given) {
-    if (given) out += std::string(option) + "\n";
-  };
-  for (const JobOptions& job : o.jobs) {
-    say("--entry", job.entry);
-    for (const Assignment& map : job.maps) say("--map", map.name);
-    for (const Assignment& input : job.inputs) say("--input", input.name);
-    there("--data", !job.data.empty());
-    number("--steps", job.steps), number("--epochs", job.epochs), number("--bench", job.bench), number("--batch", job.batch);
-    number("--start-step", job.start_step), number("--skip", job.skip);
-  }
-  number("--seed", o.seed);
-  there("--state", !o.state.empty()), there("--weights", !o.weights.empty()), there("--save-state", !o.save_state.empty());
-  there("--check-nan", o.check_nan), there("--check-messages", o.ranks.check_messages);
-  const CheckpointOptions& c = o.checkpoints;
-  there("--checkpoint-dir", !c.dir.empty()), there("--checkpoint-required", c.required);
-  number("--checkpoint-every", c.every);
-  if (!c.resume.empty()) say("--resume", c.resume);
-  return out;
-}
 
 /// Of a secret that people have chosen, for names that others may see.
 std::string digest_of(const char* token) { return format::sha256_hex(format::as_bytes(token)); }

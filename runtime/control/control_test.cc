@@ -134,10 +134,17 @@ TEST(Control, RanksThatDoNotFitAreRefused) {
     EXPECT_EQ(first.errors()[0].message, second.errors()[0].message);
   }
   for (auto [ours, theirs, message] :
-       {std::tuple{"--entry step\n--seed 0\n", "--entry step\n--seed 7\n", "rank 1 was started with --seed 7, rank 0 with --seed 0"},
-        {"--entry step\n", "--entry step\n--epochs 2\n", "rank 1 was started with --epochs 2, rank 0 without it"},
-        {"--entry step\n--check-messages\n", "--entry step\n",
-         "rank 0 was started with --check-messages, rank 1 without it"}}) {
+       {std::tuple{"--entry\tstep\n--seed\t0\n", "--entry\tstep\n--seed\t7\n",
+                   "rank 1 was started with --seed 7, rank 0 with --seed 0"},
+        {"--entry\tstep\n", "--entry\tstep\n--epochs\t2\n", "rank 1 was started with --epochs 2, rank 0 without it"},
+        {"--entry\tstep\n--check-messages\n", "--entry\tstep\n", "rank 0 was started with --check-messages, rank 1 without it"},
+        {"--entry\ta\n--entry\tb\n--seed\t1\n", "--entry\ta\n--skip\t1\n--entry\tb\n--seed\t1\n",
+         "rank 1 was started with --skip 1, rank 0 without it"},
+        {"--entry\ta\n--skip\t1\n--entry\tb\n", "--entry\ta\n--entry\tb\n", "rank 0 was started with --skip 1, rank 1 without it"},
+        {"--data\tof 1 bytes (content aa)\n--data\tof 2 bytes (content bb)\n",
+         "--data\tof 1 bytes (content aa)\n--data\tof 3 bytes (content cc)\n",
+         "rank 1 was started with --data of 3 bytes (content cc), rank 0 with --data of 2 bytes (content bb): every rank needs the same "
+         "file"}}) {
     Job job(2);
     MemberOptions one = job.of(0), other = job.of(1);
     one.job = ours, other.job = theirs;
@@ -149,6 +156,7 @@ TEST(Control, RanksThatDoNotFitAreRefused) {
     ASSERT_FALSE(second.ok());
     EXPECT_EQ(second.errors()[0].code, Code::kRanksDisagree);
     EXPECT_EQ(second.errors()[0].message, message);
+    EXPECT_EQ(second.errors()[0].help, "start every rank with the same options and the same files");
   }
   {
     Job job(2);

@@ -283,22 +283,24 @@ class Coordinator::Server {
     if (job_ != m.job) return other_job(m);
     return std::nullopt;
   }
-  // The first option that only one of two ranks was started with, beside what the other has in its place.
+  // The first line by which the options of two ranks differ. Where it is another option with each, the one that the other does not
+  // have later is missing there.
   Diagnostic other_job(const MessageT& m) const {
     std::vector<std::string> ours = lines_of(job_), theirs = lines_of(m.job);
-    auto of_name = [](const std::vector<std::string>& all, const std::string& name) {
-      auto same = [&](const std::string& line) { return line.starts_with(name + " ") || line == name; };
-      auto found = std::find_if(all.begin(), all.end(), same);
-      return found == all.end() ? "without it" : "with " + *found;
-    };
-    for (bool of_them : {true, false}) {
-      const std::vector<std::string>&has = of_them ? theirs : ours, &other = of_them ? ours : theirs;
-      for (const std::string& line : has)
-        if (std::find(other.begin(), other.end(), line) == other.end())
-          return error(Code::kRanksDisagree, "rank {} was started with {}, rank {} {}", of_them ? m.rank : bundle_of_, line,
-                       of_them ? bundle_of_ : m.rank, of_name(other, line.substr(0, line.find(' '))));
-    }
-    return error(Code::kRanksDisagree, "ranks {} and {} were started with the same options in another order", bundle_of_, m.rank);
+    size_t i = 0;
+    while (i < ours.size() && i < theirs.size() && ours[i] == theirs[i]) ++i;
+    auto option = [](const std::string& line) { return line.substr(0, line.find('\t')); };
+    auto has = [&](size_t line) { return line < ours.size() && i < theirs.size() && option(ours[line]) == option(theirs[i]); };
+    bool both = has(i), only_ours = !both && i >= theirs.size();
+    for (size_t later = i + 1; !both && later < ours.size(); ++later) only_ours = only_ours || has(later);
+    std::string rest = " without it", &line = only_ours ? ours[i] : theirs[i];
+    if (both) rest = " with " + ours[i];
+    if (both && line.find("(content ") != line.npos) rest += ": every rank needs the same file";
+    Diagnostic d = error(Code::kRanksDisagree, "rank {} was started with {}, rank {}{}", only_ours ? bundle_of_ : m.rank, line,
+                         only_ours ? m.rank : bundle_of_, rest);
+    std::replace(d.message.begin(), d.message.end(), '\t', ' ');
+    d.help = "start every rank with the same options and the same files";
+    return d;
   }
   static std::vector<std::string> lines_of(const std::string& text) {
     std::vector<std::string> out;

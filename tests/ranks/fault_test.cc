@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -234,13 +235,41 @@ TEST_F(Faults, ARankWithAnotherBundleIsRefused) {
 
 TEST_F(Faults, ARankThatIsAskedForSomethingElseIsRefused) {
   for (const std::vector<std::string>& more :
-       {std::vector<std::string>{"--seed", "7"}, {"--check-messages"}, {"--checkpoint-dir", path("of_one")}}) {
+       {std::vector<std::string>{"--seed", "7"}, {"--check-messages"}, {"--checkpoint-dir", path("of_one")}, {"--heartbeat", "0.2"},
+        {"--trace", path("of_one.json")}, {"--weights", path("clean.safetensors")}}) {
     std::vector<std::string> args = training(3, {}, false), other = training(3, more, false);
     args.insert(args.end(), {":", "-np", "2", kProgram});
     args.insert(args.end(), other.begin(), other.end());
     Outcome o = Job(kProgram, args, {.before = mpirun(2)}).wait();
     EXPECT_EQ(o.code, 22) << o.err;
     EXPECT_MATCHES(o.err, "error\\[E0614\\]: rank \\d was started with " + more[0] + ".*, rank \\d with");
+    EXPECT_EQ(o.survivors, 0);
+  }
+}
+
+// Same names and sizes, one other number: what the ranks would compute together is of no model.
+TEST_F(Faults, ARankWithAnotherFileIsRefused) {
+  auto whole = format::FileBytes::map(path("clean.safetensors"));
+  ASSERT_TRUE(whole.ok());
+  std::string bytes(format::as_text((*whole)->bytes()));
+  ASSERT_TRUE(format::write_file(path("same.safetensors"), bytes).ok());
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  ASSERT_TRUE(format::write_file(path("changed.safetensors"), bytes).ok());
+  for (const std::string option : {"--weights", "--state"}) {
+    auto with = [&](const char* name) {
+      std::vector<std::string> args = training(3, {option, path("clean.safetensors")}, false), other = args;
+      *(std::find(other.begin(), other.end(), option) + 1) = path(name);
+      args.insert(args.end(), {":", "-np", "2", kProgram});
+      args.insert(args.end(), other.begin(), other.end());
+      return Job(kProgram, args, {.before = mpirun(2)}).wait();
+    };
+    EXPECT_EQ(with("same.safetensors").code, 0);
+    Outcome o = with("changed.safetensors");
+    EXPECT_EQ(o.code, 22) << o.err;
+    std::string file = option + " of " + std::to_string(bytes.size()) + " bytes \\(content [0-9a-f]{8}\\)";
+    EXPECT_MATCHES(o.err, "error\\[E0614\\]: rank \\d was started with " + file + ", rank \\d with " + file +
+                              ": every rank needs the same file");
+    EXPECT_HAS(o.err, "   = help: start every rank with the same options and the same files\n");
     EXPECT_EQ(o.survivors, 0);
   }
 }
