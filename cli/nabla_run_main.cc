@@ -249,7 +249,7 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
       return report({error(Code::kBadOption, "{} has started {} processes, which find each other by MPI alone: use mpirun, srun, "
                            "or nabla-run --engine mpi; with a GPU each, --engine nccl", launched->by, launched->ranks)}, true);
     if (Status fits = check_meeting(options, *launched); !fits.ok()) return report(fits.errors(), true);
-    stop_jobs_on_signals(false, false);
+    stop_jobs_on_signals(Stops::kRank);
     control::Shared& shared = *control::share();
     if (int ends_with = 0; !keep(options, *launched, shared, ends_with)) return ends_with;
     if (int null = launched->rank == 0 ? -1 : ::open("/dev/null", O_WRONLY); null >= 0) ::dup2(null, STDOUT_FILENO);
@@ -265,7 +265,7 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
   if (!bundle.ok()) return report(bundle.errors(), fine);
   if (starts) {
     uint32_t ranks = count_of_ranks(*bundle);
-    stop_jobs_on_signals(true);
+    stop_jobs_on_signals(Stops::kStarter);
     return run_ranks(options, args, ranks);
   }
   Status status = check_alone(options.ranks);
@@ -292,7 +292,7 @@ int tell_postmortem(const std::string& folder) {
 
 int nabla_run_main(int argc, const char* const* argv, const Hooks& hooks) {
   format::prepare_process(true);
-  stop_jobs_on_signals();
+  stop_jobs_on_signals(Stops::kAlone);
   std::shared_ptr<const format::FileBytes> own = own_bundle();
   if (own == nullptr && format::carries_bundle()) {
     Diagnostic d = error(Code::kCorrupt, "{}: this executable had a bundle appended, and it is cut or gone",

@@ -26,6 +26,14 @@ constexpr double kKillS = 4;  // for mpirun to end, after the ranks have
 
 double since(int64_t us) { return static_cast<double>(comm::steady_us() - us) / 1e6; }
 
+/// The signals to stop are for this process and for the ranks: what stands between them would end by one, and they with it.
+void heed_stops(bool heed) {
+  sigset_t stops;
+  sigemptyset(&stops);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, signal);
+  ::sigprocmask(heed ? SIG_UNBLOCK : SIG_BLOCK, &stops, nullptr);
+}
+
 /// Becomes the program; returns where it cannot, with errno.
 void become(const std::vector<std::string>& command) {
   std::vector<char*> argv;
@@ -42,6 +50,7 @@ void become(const std::vector<std::string>& command) {
   for (uint32_t r = 0; r < ranks; ++r) {
     if (::fork() != 0) continue;
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    heed_stops(true);
     for (const char* name : {"NABLA_RANK", "NABLA_LOCAL_RANK"}) ::setenv(name, std::to_string(r).c_str(), 1);
     if (::getppid() == parent) become(command);
     ::_exit(127);
@@ -64,8 +73,9 @@ class Starter {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what mpirun leaves behind becomes this process's: an ssh that gets no answer
     pid_t parent = ::getpid(), child = ::fork();
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-      ::setpgid(0, 0);  // signals of the terminal come to this process alone
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::setpgid(0, 0);  // signals of the terminal come to the parent alone
+      heed_stops(false);  // of mpirun's children it unblocks all
       for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
       if (int null = ::open("/dev/null", O_RDONLY); null >= 0) ::dup2(null, 0);
       if (::getppid() == parent && here > 0) ::close(ends[1]), start_here(here, command);

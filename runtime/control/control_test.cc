@@ -340,24 +340,32 @@ TEST(Control, ALostCoordinatorIsSaid) {
   EXPECT_EQ(after_a_while(*ranks[0]).substr(0, 31), "rank 0 has lost the coordinator");
 }
 
-TEST(Control, AllStopAfterTheSameRun) {
-  Job job(3);
-  auto ranks = job.join_all();
-  std::vector<uint64_t> last(3);
-  std::vector<std::thread> threads;
-  for (uint32_t r = 0; r < 3; ++r)
-    threads.emplace_back([&, r] {
-      for (uint64_t run = 1; run < 5000 && ranks[r]->may_run(run); ++run) {
-        last[r] = run, job.boards[r].run = run;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1 + r));
-      }
-    });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  ranks[1]->ask_to_stop();
-  for (auto& t : threads) t.join();
-  EXPECT_EQ(last[0], last[1]);
-  EXPECT_EQ(last[0], last[2]);
-  EXPECT_LT(last[0], 4999u);
+TEST(Control, AllStopAfterTheSameRunWhoeverIsAsked) {
+  for (int asked : {1, 3}) {
+    Job job(3);
+    auto ranks = job.join_all();
+    std::vector<uint64_t> last(3);
+    std::vector<std::thread> threads;
+    std::atomic<bool> ask = false;
+    for (uint32_t r = 0; r < 3; ++r)
+      threads.emplace_back([&, r] {
+        bool said = static_cast<int>(r) >= asked;
+        for (uint64_t run = 1; run < 5000 && ranks[r]->may_run(run); ++run) {
+          if (ask && !said) said = true, ranks[r]->ask_to_stop();
+          last[r] = run, job.boards[r].run = run;
+          std::this_thread::sleep_for(std::chrono::milliseconds(1 + 5 * r));
+        }
+        // One that has stopped already may hear of it last.
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (asked == 3) ranks[r]->ask_to_stop();
+      });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ask = true;
+    for (auto& t : threads) t.join();
+    EXPECT_EQ(last[0], last[1]) << asked;
+    EXPECT_EQ(last[0], last[2]) << asked;
+    EXPECT_LT(last[0], 4999u);
+  }
 }
 
 TEST(Control, TheStoreHandsKeysOn) {

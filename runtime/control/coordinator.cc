@@ -363,7 +363,7 @@ class Coordinator::Server {
     for (const auto& c : connections_)
       if (c->rank < 0 && !c->dead && !c->keeper && seconds_since(c->opened) > kStrangerS) stranger(*c, "it has not said who it is");
     if (!cause_) look_for_cause();
-    if (!cause_ && stop_asked_ && started_ && !proposal_) propose();
+    if (!cause_ && stop_asked_ && started_ && !proposal_ && !agreed_) propose();
     // Who is silent once the cause is known may never end.
     bool left = !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) {
       bool ended = r.gone && (r.told || seconds_since(r.gone_at) > kSecondLookS);  // its keeper may have a word to say
@@ -497,7 +497,7 @@ class Coordinator::Server {
     }
     if (!all) return;
     tell_all({.kind = Kind::Decide, .run = m.run, .number = *proposal_, .agreed = agreed});
-    if (agreed) stop_asked_ = false, ahead_ = 1;
+    agreed_ = agreed;  // for good: some may have stopped there when another is asked to
     proposal_.reset();
   }
 
@@ -515,7 +515,7 @@ class Coordinator::Server {
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool quit_ = false, over_ = false, started_ = false, stop_asked_ = false, stopped_ = false;
+  bool quit_ = false, over_ = false, started_ = false, stop_asked_ = false, agreed_ = false, stopped_ = false;
   Clock::time_point opened_ = Clock::now(), caused_at_, suspected_at_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Rank> ranks_;

@@ -8,6 +8,10 @@
 
 namespace nabla::control {
 
+/// Signals to stop that come so soon after the first one ask for the same: who stops a job sends one to all of its processes, and a
+/// rank gets that of its keeper too.
+constexpr double kTogetherS = 2;
+
 /// Memory that a rank's process and its keeper share.
 struct Shared {
   comm::Board board;
@@ -31,8 +35,9 @@ struct KeepOptions {
 };
 
 /// Forks. Returns true in the rank's process, which ends with its keeper. The keeper hands on what the rank writes to
-/// stderr, and signals to stop; when the rank has not ended in order it tells the coordinator and writes the
-/// board. It returns false, with the exit code that it is to end with: that of the rank, or `lost`.
+/// stderr, and signals to stop: the first with the value 1 (sigqueue), and one that comes more than kTogetherS later, which ends
+/// it at once, with 2. The end of the process that started the keeper is such a first one. When the rank has not ended in
+/// order it tells the coordinator and writes the board. It returns false, with the exit code that it is to end with: that of the rank, or `lost`.
 bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
 
 /// The name of a rank's board: "rank-3.json".

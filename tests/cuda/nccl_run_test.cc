@@ -1,6 +1,7 @@
 // nabla-run with --engine nccl on fake GPUs: processes that it starts, or that launchers have, train to the bits of threads; and every
 // way in which a rank breaks ends the others in time (F25 of the fault matrix).
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -270,6 +271,61 @@ TEST_F(Nccl, RanksAreStartedAgainFromTheLastCheckpoint) {
   EXPECT_HAS(hangs.err, "note: start 2 of at most 2\n");
   EXPECT_HAS(hangs.err, "note: all 1 restarts are used up\n");
   EXPECT_EQ(hangs.survivors, 0);
+}
+
+/// Two ranks of torchrun on this machine.
+std::function<Words(int)> torchrun() {
+  std::string port = std::to_string(free_port());
+  return [port](int rank) {
+    std::string r = std::to_string(rank);
+    return Words{"RANK=" + r, "WORLD_SIZE=2", "LOCAL_RANK=" + r, "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,
+                 "NABLA_TOKEN=a secret of the job", "NABLA_FAKE_CUDA_DEVICES=2"};
+  };
+}
+
+// To keepers and ranks together, and to what started them.
+TEST_F(Nccl, ASignalToAllProcessesIsOneRequest) {
+  for (int i = 0; i < 8; ++i) {
+    std::string dir = "stopped" + std::to_string(i);
+    int signal = i % 2 == 0 ? SIGTERM : SIGINT;
+    Words args = train_digits("two", 1000000, nccl({"--checkpoint-dir", path(dir)}));
+    auto of = torchrun();
+    std::vector<std::unique_ptr<Job>> jobs;
+    if (i < 4) jobs.push_back(std::make_unique<Job>(kRun, args, gpus(2)));
+    for (int rank = 0; i >= 4 && rank < 2; ++rank) jobs.push_back(std::make_unique<Job>(kRun, args, Job::Options{.environment = of(rank)}));
+    ASSERT_TRUE(jobs[0]->said("in several processes, on Fake GPU\n"));
+    ::usleep(500'000);
+    for (const auto& job : jobs) job->signal_all(signal);
+    for (const auto& job : jobs) {
+      Outcome o = job->wait(60);
+      EXPECT_EQ(o.code, 50) << o.err;
+      if (job == jobs[0]) {
+        EXPECT_MATCHES(o.err, "   = note: the checkpoint is [^\n]*/" + dir + "/step-\\d+\n");
+      }
+      EXPECT_EQ(o.survivors, 0);
+    }
+  }
+}
+
+// Keepers pass on what their launcher sends, and a second one ends a rank that comes to no end of a step.
+TEST_F(Nccl, ASecondSignalEndsRanksThatDoNotStop) {
+  auto of = torchrun();
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (int rank = 0; rank < 2; ++rank)
+    jobs.push_back(std::make_unique<Job>(kFaulty, train_digits("two", 1000000, nccl({"--comm-timeout", "20"})),
+                                         Job::Options{.fault = "rank=1 run=9 do=spin", .environment = of(rank)}));
+  ASSERT_TRUE(jobs[0]->said("warning: rank 0 waits since "));
+  for (int wait_ms : {1, 2500, 0}) {
+    for (const auto& job : jobs) ::kill(job->pid(), SIGTERM);
+    ::usleep(wait_ms * 1000);
+  }
+  for (const auto& job : jobs) job->mark();
+  for (const auto& job : jobs) {
+    Outcome o = job->wait(60);
+    EXPECT_EQ(o.code, 10) << o.err;
+    EXPECT_LT(o.seconds, 8);
+    EXPECT_EQ(o.survivors, 0);
+  }
 }
 
 TEST_F(Nccl, RanksOfMpirunMeetByMpi) {

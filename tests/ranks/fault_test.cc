@@ -301,15 +301,34 @@ TEST_F(Faults, ASignalStopsAllAfterTheSameRun) {
   EXPECT_LT(o.seconds, 8);
   EXPECT_EQ(o.survivors, 0);
   EXPECT_TRUE(format::FileBytes::map(path("stopped.safetensors")).ok());
-  Job twice(kProgram, training(100000000));
-  ASSERT_TRUE(twice.said("init: done"));
+  // A rank that computes on comes to no end of a step, and a second signal ends it; one that comes at once is the same request.
+  Job twice(kProgram, training(100000000), {.fault = "rank=1 run=25 do=spin"});
+  ASSERT_TRUE(twice.said("warning: rank "));
   twice.mark();
-  ::kill(twice.pid(), SIGTERM);
-  ::usleep(1000);
-  ::kill(twice.pid(), SIGTERM);
+  for (int wait_ms : {1, 2500, 0}) ::kill(twice.pid(), SIGTERM), ::usleep(wait_ms * 1000);
   Outcome t = twice.wait();
   EXPECT_EQ(t.code, 50) << t.err;
+  EXPECT_HAS(t.err, "error[E0805]: stopped by a second signal, at once\n");
+  EXPECT_GT(t.seconds, 2.4);
+  EXPECT_LT(t.seconds, 8);
   EXPECT_EQ(t.survivors, 0);
+}
+
+// Starter, mpirun, keepers and ranks get it all together, and ranks once more from their keepers.
+TEST_F(Faults, ASignalToAllProcessesIsOneRequest) {
+  for (int i = 0; i < 8; ++i) {
+    std::string dir = "all" + std::to_string(i);
+    Job job(kProgram, training(100000000, {"--checkpoint-dir", path(dir)}));
+    ASSERT_TRUE(job.said("init: done"));
+    ::usleep(100'000 + 30'000 * i);
+    job.mark();
+    job.signal_all(i % 2 == 0 ? SIGTERM : SIGINT);
+    Outcome o = job.wait();
+    EXPECT_EQ(o.code, 50) << o.err;
+    EXPECT_MATCHES(o.err, "   = note: the checkpoint is [^\n]*/" + dir + "/step-\\d+\n");
+    EXPECT_LT(o.seconds, 8);
+    EXPECT_EQ(o.survivors, 0);
+  }
 }
 
 // F24
