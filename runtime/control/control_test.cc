@@ -333,6 +333,45 @@ TEST(Control, StrangersEndNothing) {
   EXPECT_TRUE(job.coordinator->wait().ok());
 }
 
+// They know the token: a pod that was started twice, a rank of another job with the same secret, or of an earlier start.
+TEST(Control, WhoComesLateEndsNothing) {
+  Job job(2);
+  auto ranks = job.join_all();
+  auto refused = [&](auto change) {
+    MemberOptions o = job.of(1);
+    change(o);
+    comm::Board board;
+    auto late = Member::join(o, board);
+    EXPECT_FALSE(late.ok());
+    return late.ok() ? "" : late.errors()[0].message;
+  };
+  std::string twice = refused([](MemberOptions&) {});
+  EXPECT_TRUE(twice.starts_with("rank 1 was started twice: process ")) << twice;
+  std::string other = refused([](MemberOptions& o) { o.rank = 3, o.ranks = 4, o.bundle = "bb22"; });
+  EXPECT_NE(other.find("is one of 4 ranks, and 2 were started"), std::string::npos) << other;
+  refused([](MemberOptions& o) { o.epoch = 1; });
+  // Nor do their keepers, who tell of their end.
+  for (auto [pid, host] : {std::pair<int64_t, std::string>{getpid(), "another"}, {1, host_name()}}) {
+    Socket keeper = job.connect();
+    MessageT m{.kind = Kind::Obituary, .token = "secret", .rank = 1, .pid = pid, .host = host};
+    m.exit = 22;
+    EXPECT_TRUE(write_all(keeper, frame(m), 1));
+    pollfd ready{keeper.fd(), POLLIN, 0};
+    char c = 0;
+    EXPECT_EQ(::poll(&ready, 1, 2000), 1);
+    EXPECT_EQ(::recv(keeper.fd(), &c, 1, 0), 0);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(ranks[0]->verdict());
+  EXPECT_FALSE(ranks[1]->verdict());
+  ASSERT_EQ(job.lines().size(), 4u);
+  EXPECT_EQ(job.lines()[0], "warning: a connection to the coordinator was closed: " + twice);
+  EXPECT_EQ(job.lines()[3], fmt::format("warning: a connection to the coordinator was closed: process 1 on {} has ended, which was not "
+                                        "rank 1 of this job", host_name()));
+  leave_all(ranks);
+  EXPECT_TRUE(job.coordinator->wait().ok());
+}
+
 TEST(Control, ALostCoordinatorIsSaid) {
   Job job(1);
   auto ranks = job.join_all();

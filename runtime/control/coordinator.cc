@@ -252,7 +252,8 @@ class Coordinator::Server {
     if (wrong) {
       tell(c, verdict_of(*wrong));
       c.dead = true;
-      return settle(*wrong);
+      // Who comes when all are there is none of them, whatever it knows: a process of an earlier start, or of another job.
+      return started_ ? stranger(c, wrong->message) : settle(*wrong);
     }
     Rank& r = ranks_[m.rank];
     r.joined = true, r.pid = m.pid, r.host = m.host, r.heard = Clock::now();
@@ -314,6 +315,8 @@ class Coordinator::Server {
     c.keeper = true;  // which waits until this end closes
     if (m.rank >= ranks_.size()) return stranger(c, "there is no such rank");
     Rank& r = ranks_[m.rank];
+    if (started_ && (m.pid != r.pid || m.host != r.host))
+      return stranger(c, fmt::format("process {} on {} has ended, which was not rank {} of this job", m.pid, m.host, m.rank));
     std::string how = m.signal != 0 ? fmt::format("was killed by signal {} ({})", m.signal, strsignal(m.signal))
                                     : fmt::format("ended with exit code {}", m.exit);
     bool before = r.gone;

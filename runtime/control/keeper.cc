@@ -69,13 +69,13 @@ bool hand_on(int pipe, std::string& tail) {
 }
 
 /// The connection that told it.
-Socket tell_coordinator(const Shared& s, int signal, int exit, std::string tail) {
+Socket tell_coordinator(const Shared& s, pid_t child, int signal, int exit, std::string tail) {
   if (s.address[0] == 0 || s.rank.load() == UINT32_MAX) return {};
   Result<Socket> to = connect_to(s.address, 1);
   if (!to.ok()) return {};
   MessageT m{.kind = Kind::Obituary};
   m.token = s.token, m.epoch = s.epoch.load(), m.rank = s.rank.load();
-  m.signal = signal, m.exit = exit;
+  m.pid = child, m.host = host_name(), m.signal = signal, m.exit = exit;
   m.run = s.board.run.load(), m.sequence = comm::reached(s.board);
   m.what = comm::text_of(s.board, m.sequence);
   // The first message of a connection is short.
@@ -149,7 +149,7 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   }
   ::close(ends[1]);
   struct sigaction pass {};
-  pass.sa_handler = [](int signal) { last = signal, came = came + 1; };
+  pass.sa_handler = [](int signal) { last = signal; came = came + 1; };
   pass.sa_flags = SA_RESTART;  // while the report is written too
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &pass, nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // of a launcher that is killed nobody would end the ranks
@@ -160,7 +160,7 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   if (signal != 0 || (exit != 0 && exit != options.stopped)) {
     write_report(shared);
-    Socket coordinator = tell_coordinator(shared, signal, exit, std::move(tail));
+    Socket coordinator = tell_coordinator(shared, child, signal, exit, std::move(tail));
     if (options.end)
       options.end();
     else

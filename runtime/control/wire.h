@@ -62,6 +62,8 @@ class Socket {
 Result<Socket> listen_at(std::string& address);
 /// E0612 when nobody answers within the time.
 Result<Socket> connect_to(const std::string& address, double timeout_s);
+/// Of this machine.
+std::string host_name();
 /// The address of this machine by which packets to `host` leave it; empty: it is not known.
 std::string address_towards(const std::string& host);
 /// Where a coordinator on this machine listens for so many ranks, of which so many are here: "127.0.0.1:0" where all are.

@@ -283,6 +283,31 @@ std::function<Words(int)> torchrun() {
   };
 }
 
+// A pod that was started twice, and one of another job with the same secret at the same place.
+TEST_F(Nccl, AProcessThatComesLateIsRefusedAlone) {
+  auto of = torchrun();
+  Words args = train_digits("two", 1000000, nccl());
+  Job first(kRun, args, {.environment = of(0)}), second(kRun, args, {.environment = of(1)});
+  ASSERT_TRUE(first.said("in several processes, on Fake GPU\n"));
+  Outcome twice = Job(kRun, args, {.environment = of(1)}).wait(30);
+  EXPECT_EQ(twice.code, 22) << twice.err;
+  EXPECT_HAS(twice.err, "rank 1: error[E0614]: rank 1 was started twice: process ");
+  Words environment = of(1);
+  for (std::string& word : environment)
+    if (word == "WORLD_SIZE=2" || word == "LOCAL_WORLD_SIZE=2") word.back() = '4';
+  environment.back() = "NABLA_FAKE_CUDA_DEVICES=4";
+  Outcome other = Job(kRun, train_digits("four", 1000000, nccl()), {.environment = environment}).wait(30);
+  EXPECT_EQ(other.code, 22) << other.err;
+  EXPECT_HAS(other.err, "is one of 4 ranks, and 2 were started");
+  ASSERT_TRUE(first.said("warning: a connection to the coordinator was closed: "));
+  second.signal_all(SIGTERM);
+  for (Job* job : {&first, &second}) {
+    Outcome o = job->wait(60);
+    EXPECT_EQ(o.code, 50) << o.err;
+    EXPECT_EQ(o.survivors, 0);
+  }
+}
+
 // To keepers and ranks together, and to what started them.
 TEST_F(Nccl, ASignalToAllProcessesIsOneRequest) {
   for (int i = 0; i < 8; ++i) {
