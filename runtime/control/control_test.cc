@@ -5,6 +5,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <thread>
 
 #include "runtime/control/coordinator.h"
@@ -392,7 +395,7 @@ TEST(Control, AllStopAfterTheSameRunWhoeverIsAsked) {
         for (uint64_t run = 1; run < 5000 && ranks[r]->may_run(run); ++run) {
           if (ask && !said) said = true, ranks[r]->ask_to_stop();
           last[r] = run, job.boards[r].run = run;
-          std::this_thread::sleep_for(std::chrono::milliseconds(1 + 5 * r));
+          std::this_thread::sleep_for(std::chrono::milliseconds(1 + r));
         }
         // One that has stopped already may hear of it last.
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -442,6 +445,57 @@ TEST(Reports, RanksThatLookForTheirFolderAtOnceAllFindIt) {
   EXPECT_EQ(refused, 0);
   EXPECT_EQ(check_reports(folder + "/none/here").errors()[0].message,
             "--reports: nothing can be written into " + folder + "/none/here: No such file or directory");
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Reports, OnlyReportsAreRemovedOrReplaced) {
+  const std::string folder = testing::TempDir() + "reports_and_others";
+  comm::Board board;
+  for (uint32_t r : {0, 12}) ASSERT_TRUE(write_board(board, r, 0, folder).ok());
+  ASSERT_TRUE(write_cause(error(Code::kPeerLost, "rank 1 is gone"), folder).ok());
+  ASSERT_TRUE(write_board(board, 0, 1, folder).ok());  // again
+  for (const char* name : {"/rank-table.json", "/rank-.json", "/rank-1.json.bak"}) std::ofstream(folder + name) << "{}";
+  EXPECT_TRUE(check_reports(folder).ok());
+  // These have names of reports.
+  std::ofstream(folder + "/rank-3.json") << R"({"rank": 3, "what": "mine"})";
+  std::string refused = check_reports(folder).errors()[0].message;
+  EXPECT_EQ(refused, folder + "/rank-3.json is no report of nabla-run, and its place is where one goes");
+  EXPECT_EQ(write_board(board, 3, 0, folder).errors()[0].message, refused);
+  std::filesystem::remove(folder + "/cause.json");
+  std::ofstream(folder + "/cause.json") << "mine";
+  EXPECT_EQ(write_cause(error(Code::kPeerLost, "x"), folder).errors()[0].help, "give another folder, or move this file away");
+  clear_reports(folder);
+  EXPECT_EQ(content(folder + "/cause.json"), "mine");
+  EXPECT_EQ(content(folder + "/rank-3.json"), R"({"rank": 3, "what": "mine"})");
+  std::set<std::string> left;
+  for (const auto& e : std::filesystem::directory_iterator(folder)) left.insert(e.path().filename());
+  EXPECT_EQ(left, (std::set<std::string>{"cause.json", "rank-3.json", "rank-table.json", "rank-.json", "rank-1.json.bak"}));
+}
+
+TEST(Reports, ADamagedOneHidesNoOther) {
+  const std::string folder = testing::TempDir() + "reports_damaged";
+  comm::Board board;
+  EXPECT_EQ(postmortem(folder).errors()[0].code, Code::kNotFound);
+  for (uint32_t r : {0, 1, 2, 3}) ASSERT_TRUE(write_board(board, r, 0, folder).ok());
+  ASSERT_TRUE(write_cause(error(Code::kPeerLost, "rank 1 is gone"), folder).ok());
+  std::filesystem::resize_file(folder + "/rank-0.json", 30);
+  std::ofstream(folder + "/rank-2.json") << R"({"rank":1e300})";
+  auto told = postmortem(folder);
+  ASSERT_TRUE(told.ok()) << to_string(told.errors());
+  const std::string damaged = " is damaged, or no report of a rank\n", ranks = "  rank 1 was in run 0, before its first exchange\n"
+                                                                            "  rank 3 was in run 0, before its first exchange\n";
+  const std::string notes = "note: " + folder + "/rank-0.json" + damaged + "note: " + folder + "/rank-2.json" + damaged;
+  EXPECT_EQ(*told, "rank 1 is gone.\n" + ranks + notes);
+  std::filesystem::resize_file(folder + "/cause.json", 9);
+  EXPECT_EQ(*postmortem(folder), ranks + "note: " + folder + "/cause.json" + damaged + notes);
+  std::filesystem::remove(folder + "/cause.json");
+  EXPECT_EQ(*postmortem(folder), ranks + notes);
+  for (const char* name : {"/rank-1.json", "/rank-2.json", "/rank-3.json"}) std::filesystem::remove(folder + name);
+  EXPECT_EQ(postmortem(folder).errors()[0].message, folder + "/rank-0.json is damaged, or no report of a rank");
 }
 
 }  // namespace

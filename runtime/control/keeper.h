@@ -45,13 +45,14 @@ std::string board_file(uint32_t rank);
 /// Writes the board of a rank into a folder. E0803.
 Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, const std::string& folder);
 
-/// Can reports be written into this folder, which may have to be made? E0803.
+/// Can reports be written into this folder, which may have to be made? E0803, also where a file of another kind has a report's name.
 Status check_reports(const std::string& folder);
 
-/// Removes the reports of an earlier run from a folder, if there are any.
+/// Removes the reports of an earlier run from a folder, if there are any: what is in a file makes it one.
 void clear_reports(const std::string& folder);
 
-/// What the boards and the cause in a folder say, in a sentence and a line per rank. E0801 where there is nothing.
+/// What the boards and the cause in a folder say, in a sentence and a line per rank, and which of these files cannot be read. E0801
+/// where there are none, E0104 where none can be read.
 Result<std::string> postmortem(const std::string& folder);
 /// Writes FOLDER/cause.json.
 Status write_cause(const Diagnostic& why, const std::string& folder);
