@@ -25,7 +25,8 @@ void on_signal(int signal, siginfo_t* info, void*) {
   static constexpr char kSaid[] = "note: stopping; a second signal stops at once\n";
   int64_t now = comm::steady_us();
   if (stop_asked == 0) {
-    first_asked_us = now, stop_asked = 1;
+    first_asked_us = now;
+    stop_asked = 1;
     if (stops != Stops::kRank) (void)!::write(2, kSaid, sizeof kSaid - 1);
     return;
   }

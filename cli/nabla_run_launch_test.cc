@@ -78,6 +78,34 @@ TEST(Launch, VariablesThatDoNotFitTogetherAreNamed) {
             "the environment has NABLA_RANK=99999999999, which is no number of ranks");
 }
 
+TEST(Launch, WhatContradictsItselfIsNotIgnored) {
+  auto why = [](const Env& more, const RankFlags& flags = {}) {
+    Env env{{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node0"}};
+    for (const auto& [name, value] : more) env[name] = value;
+    Result<Launched> l = with(env, flags);
+    return l.ok() ? "" : l.errors()[0].message;
+  };
+  const std::string torch = "the environment of torchrun has ";
+  EXPECT_EQ(why({{"LOCAL_RANK", "7"}, {"LOCAL_WORLD_SIZE", "2"}}), torch + "LOCAL_RANK=7 and LOCAL_WORLD_SIZE=2: ranks count from 0");
+  EXPECT_EQ(why({{"LOCAL_RANK", "4"}}), torch + "LOCAL_RANK=4 and WORLD_SIZE=4: ranks count from 0");
+  EXPECT_EQ(why({{"LOCAL_WORLD_SIZE", "0"}}), torch + "LOCAL_WORLD_SIZE=0 and WORLD_SIZE=4: a machine has 1 to 4 of these ranks");
+  EXPECT_EQ(why({{"LOCAL_WORLD_SIZE", "9"}}), torch + "LOCAL_WORLD_SIZE=9 and WORLD_SIZE=4: a machine has 1 to 4 of these ranks");
+  EXPECT_EQ(why({{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}}), "");
+  EXPECT_EQ(why({}, {.local_rank = 1}), "--local-rank is given without --rank");
+  EXPECT_EQ(why({}, {.rank = 0, .world_size = 2, .local_rank = 9}), "--local-rank 9 of --world-size 2: ranks count from 0");
+  for (const char* epoch : {"abc", "-1"})
+    EXPECT_EQ(why({{"NABLA_EPOCH", epoch}}), std::string("the environment has NABLA_EPOCH=") + epoch + ", which is no number of a start");
+  for (const char* port : {"0", "99999"})
+    EXPECT_EQ(why({{"MASTER_PORT", port}}),
+              std::string("the environment has MASTER_PORT=") + port + ", which is no port where ranks can meet: 1 to 65535");
+  EXPECT_EQ(why({{"MASTER_PORT", "65535"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
+            "the environment has MASTER_PORT=65535, which is no port where ranks can meet: 1 to 65534");
+  Result<Launched> pod = with({{"JOB_COMPLETION_INDEX", ""}, {"NABLA_WORLD_SIZE", "2"}});
+  ASSERT_FALSE(pod.ok());
+  EXPECT_EQ(pod.errors()[0].message, "the environment has NABLA_WORLD_SIZE=2 and an empty JOB_COMPLETION_INDEX");
+  EXPECT_EQ(with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"NABLA_EPOCH", "3"}})->epoch, 3u);
+}
+
 TEST(Launch, HostsAreLinesOfAFile) {
   std::string path = testing::TempDir() + "/hosts";
   auto read = [&](const std::string& text) {

@@ -228,6 +228,7 @@ Status check_alone(const RankOptions& r) {
                        : !r.flags.rendezvous.empty()    ? "--rendezvous"
                        : !r.reports.empty()             ? "--reports"
                        : r.check_messages               ? "--check-messages"
+                       : !r.timed.empty()               ? r.timed.c_str()
                                                         : nullptr;
   if (option == nullptr) return Ok{};
   return error(Code::kBadOption, "{}: this process runs all ranks by itself; several processes need --engine mpi or nccl", option);

@@ -64,18 +64,31 @@ bool supervised() { return !variable("NABLA_CONTROL").empty(); }
 }  // namespace
 
 Status check_meeting(const RunOptions& options, const Launched& launched) {
-  if (supervised() || !launched.meets(options.ranks.engine)) return Ok{};
+  if (supervised()) return Ok{};
+  const RankOptions& r = options.ranks;
+  if (r.max_restarts > 0 || !r.hosts.empty() || r.np.value_or(launched.ranks) != launched.ranks) {
+    Diagnostic d = error(Code::kBadOption, "{}: {} has started the {} ranks, and nabla-run starts none beside them",
+                         r.max_restarts > 0 ? "--max-restarts" : !r.hosts.empty() ? "--hosts" : fmt::format("--np {}", *r.np),
+                         launched.by, launched.ranks);
+    d.help = r.max_restarts > 0 ? "let it start them again, with --resume latest" : "leave it out";
+    return d;
+  }
+  if (!launched.meets(r.engine)) return Ok{};
   if (launched.rendezvous.empty())
     return error(Code::kBadOption, "{} has started {} processes and does not say where rank 0 is: give --rendezvous HOST:PORT, or set "
                  "NABLA_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT", launched.by, launched.ranks);
-  if (variable("NABLA_TOKEN").size() >= 8) return Ok{};
+  (void)NABLA_TRY(control::check_address(launched.rendezvous));
+  constexpr size_t kMost = sizeof control::Shared::token - 1;
+  size_t size = variable("NABLA_TOKEN").size();
+  if (size > kMost) return error(Code::kBadOption, "NABLA_TOKEN has {} characters: at most {} fit", size, kMost);
+  if (size >= 8) return Ok{};
   return error(Code::kBadOption, "the ranks meet at {}, where nobody else may come: set NABLA_TOKEN to a secret of at least 8 characters, "
                "the same for all of them", launched.rendezvous);
 }
 
 bool keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with) {
   shared.rank = launched.rank;
-  shared.epoch = static_cast<uint32_t>(std::strtoul(variable("NABLA_EPOCH").c_str(), nullptr, 10));
+  shared.epoch = launched.epoch;
   std::string address = variable("NABLA_CONTROL");
   copy(shared.folder, options.ranks.reports.empty() ? variable("NABLA_REPORTS") : options.ranks.reports);
   copy(shared.token, variable("NABLA_TOKEN"));

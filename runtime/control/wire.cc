@@ -127,6 +127,12 @@ Socket::~Socket() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+Status check_address(const std::string& address) {
+  HostPort at = NABLA_TRY(split(address));
+  if (std::stoul(at.port) == 0) return error(Code::kBadOption, "ranks cannot meet at {}: a free port is one that nobody knows", address);
+  return Ok{};
+}
+
 Result<Socket> listen_at(std::string& address) {
   HostPort at = NABLA_TRY(split(address));
   Addresses found;

@@ -57,6 +57,8 @@ class Socket {
   int fd_ = -1;
 };
 
+/// Can ranks meet there? E0901 for what is no HOST:PORT, and for port 0, which nobody can know.
+Status check_address(const std::string& address);
 /// Listens at "HOST:PORT"; port 0 takes a free one. `address` becomes where it listens. E0612 says why it cannot: the
 /// port is taken, the host is not this one.
 Result<Socket> listen_at(std::string& address);

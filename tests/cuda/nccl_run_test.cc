@@ -388,6 +388,16 @@ TEST_F(Nccl, WhatCannotRunIsRefusedWithWhatToDo) {
         {"torchrun (RANK) has started 2 processes and does not say where rank 0 is: give --rendezvous HOST:PORT"});
   torch.insert(torch.end(), {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=4000"});
   fails("two", {}, gpus(2, torch), 2, {"the ranks meet at 127.0.0.1:4000, where nobody else may come: set NABLA_TOKEN to a secret"});
+  torch.push_back("NABLA_TOKEN=" + std::string(80, 'x'));
+  fails("two", {}, gpus(2, torch), 2, {"error[E0901]: NABLA_TOKEN has 80 characters: at most 63 fit\n"});
+  torch.back() = "NABLA_TOKEN=a secret of the job";
+  fails("two", {"--max-restarts", "2", "--checkpoint-dir", path("unused")}, gpus(2, torch), 2,
+        {"error[E0901]: --max-restarts: torchrun (RANK) has started the 2 ranks, and nabla-run starts none beside them\n",
+         "   = help: let it start them again, with --resume latest\n"});
+  fails("two", {"--np", "4"}, gpus(2, torch), 2, {"error[E0901]: --np 4: torchrun (RANK) has started the 2 ranks"});
+  fails("two", {"--rendezvous", "127.0.0.1:0"}, gpus(2, torch), 2,
+        {"error[E0901]: ranks cannot meet at 127.0.0.1:0: a free port is one that nobody knows\n"});
+  fails("two", {"--rendezvous", "garbage"}, gpus(2, torch), 2, {"error[E0901]: `garbage` is no address: HOST:PORT is one\n"});
 }
 
 // ---- F25

@@ -395,7 +395,7 @@ TEST_F(Faults, OneProcessOfALauncherRunsAllRanksAsThreads) {
 }
 
 TEST_F(Faults, WhatTheRanksOfOneProcessDoNotHaveIsRefused) {
-  for (const char* option : {"--np", "--max-restarts"}) {
+  for (const char* option : {"--np", "--max-restarts", "--heartbeat", "--join-timeout"}) {
     Outcome o = Job(kProgram, training(3, {option, "4", "--checkpoint-dir", path("unused")}, false)).wait();
     EXPECT_EQ(o.code, 2);
     EXPECT_HAS(o.err, std::string("error[E0901]: ") + option +
