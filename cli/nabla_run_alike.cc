@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include "cli/nabla_run_data.h"
 #include "runtime/control/wire.h"
@@ -86,10 +86,9 @@ std::string job_of(const RunOptions& o) {
   auto file = [&](const char* option, const std::string& path) {
     if (!path.empty()) say(option, content_of(path));
   };
-  auto in_any_order = [&](const char* option, const std::vector<Assignment>& all, const auto& text) {
-    std::vector<std::string> lines;
-    for (const Assignment& a : all) lines.push_back(text(a));
-    std::sort(lines.begin(), lines.end());
+  auto in_any_order = [&](const char* option, const std::vector<Assignment>& all, std::string (*text)(const Assignment&)) {
+    std::set<std::string> lines;
+    for (const Assignment& a : all) lines.insert(text(a));
     for (const std::string& line : lines) say(option, line);
   };
   say("--engine", o.ranks.engine == "nccl" ? "nccl" : "mpi");

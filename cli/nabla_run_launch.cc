@@ -1,5 +1,7 @@
 #include "cli/nabla_run_launch.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <fstream>
 
@@ -7,6 +9,8 @@ namespace nabla::cli {
 namespace {
 
 using Env = std::function<const char*(const char*)>;
+
+constexpr uint32_t kMostRanks = 1u << 20;
 
 std::optional<std::string> text(const Env& env, const char* name) {
   const char* value = env(name);
@@ -19,7 +23,7 @@ Result<std::optional<uint32_t>> number(const Env& env, const char* name) {
   if (!value) return std::optional<uint32_t>();
   uint32_t n = 0;
   auto [end, problem] = std::from_chars(value->data(), value->data() + value->size(), n);
-  if (problem != std::errc() || end != value->data() + value->size() || n > 1u << 20)
+  if (problem != std::errc() || end != value->data() + value->size() || n > kMostRanks)
     return error(Code::kBadOption, "the environment has {}={}, which is no {}", name, *value,
                  std::string_view(name) == "MASTER_PORT"   ? "port"
                  : std::string_view(name) == "NABLA_EPOCH" ? "number of a start"
@@ -40,6 +44,12 @@ constexpr Names kLaunchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false},
     {"Kubernetes", "JOB_COMPLETION_INDEX", "NABLA_WORLD_SIZE", nullptr, nullptr, false},
 };
+
+// mpirun would take others for options, for several names, or for a name with a user's command.
+bool is_host(const std::string& name) {
+  auto part = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == '@'; };
+  return !name.empty() && name[0] != '-' && std::all_of(name.begin(), name.end(), part);
+}
 
 /// Are the numbers of ranks of one machine some that can be?
 Status check_local(const std::string& of, const Names& names, const Launched& l) {
@@ -82,7 +92,8 @@ Result<std::string> rendezvous_of(const Env& env) {
   if (!host || !port) return std::string();
   uint32_t next = text(env, "TORCHELASTIC_USE_AGENT_STORE") == "True" ? 1 : 0;
   if (*port == 0 || *port + next > 65535)
-    return error(Code::kBadOption, "the environment has MASTER_PORT={}, which is no port where ranks can meet: 1 to {}", *port, 65535 - next);
+    return error(Code::kBadOption, "the environment has MASTER_PORT={}, which is no port where ranks can meet: 1 to {}", *port,
+                 65535 - next);
   return fmt::format("{}:{}", *host, *port + next);
 }
 
@@ -119,6 +130,7 @@ Result<std::vector<Host>> read_hosts(const std::string& path) {
   if (!file) return error(Code::kNotFound, "--hosts: {} cannot be read", path);
   std::vector<Host> out;
   std::string line;
+  uint32_t slots_of_all = 0;
   for (int n = 1; std::getline(file, line); ++n) {
     line = line.substr(0, line.find('#'));
     size_t begin = line.find_first_not_of(" \t\r"), end = line.find_last_not_of(" \t\r");
@@ -126,16 +138,21 @@ Result<std::vector<Host>> read_hosts(const std::string& path) {
     line = line.substr(begin, end - begin + 1);
     Host host{line.substr(0, line.find_first_of(": \t")), 1};
     std::string rest = line.substr(host.name.size());
-    if (!rest.empty()) {
-      size_t slots = rest.find("slots="), digits = rest[0] == ':' ? 1 : slots == rest.npos ? rest.npos : slots + 6;
-      auto [stop, problem] = std::from_chars(digits == rest.npos ? nullptr : rest.data() + digits,
-                                             digits == rest.npos ? nullptr : rest.data() + rest.size(), host.slots);
-      if (digits == rest.npos || problem != std::errc() || stop != rest.data() + rest.size() || host.slots == 0)
-        return error(Code::kBadOption, "{}:{}: `{}` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS", path, n, line);
+    bool fine = is_host(host.name);
+    if (fine && !rest.empty()) {
+      size_t slots = rest.find("slots="), digits = rest[0] == ':' ? 1 : slots == rest.npos ? rest.size() : slots + 6;
+      auto [stop, problem] = std::from_chars(rest.data() + digits, rest.data() + rest.size(), host.slots);
+      fine = problem == std::errc() && stop == rest.data() + rest.size() && host.slots > 0;
     }
+    if (!fine)
+      return error(Code::kBadOption, "--hosts: {}:{}: `{}` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS", path, n, line);
+    if (host.slots > kMostRanks - slots_of_all)
+      return error(Code::kBadOption, "--hosts: {}:{}: with `{}` there are more than {} slots", path, n, line, kMostRanks);
+    slots_of_all += host.slots;
     out.push_back(std::move(host));
   }
-  if (out.empty()) return error(Code::kBadOption, "{} names no host", path);
+  if (file.bad()) return error(Code::kReadFailed, "--hosts: {} cannot be read", path);
+  if (out.empty()) return error(Code::kBadOption, "--hosts: {} names no host", path);
   return out;
 }
 

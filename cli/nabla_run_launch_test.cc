@@ -124,6 +124,16 @@ TEST(Launch, HostsAreLinesOfAFile) {
                                                "` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS"), std::string::npos)
         << refused.errors()[0].message;
   }
+  const std::string nul("a\0b", 3);
+  for (const std::string& bad : {std::string("-np:2"), std::string("-oProxyCommand=x"), std::string(":2"), std::string("a,b:2"), nul,
+                                 std::string("localhost:4294967297"), std::string("a;b")}) {
+    auto refused = read("node1\n" + bad + "\n");
+    ASSERT_FALSE(refused.ok()) << bad;
+    EXPECT_EQ(refused.errors()[0].message, "--hosts: " + path + ":2: `" + bad + "` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS");
+  }
+  EXPECT_EQ(read("a:4294967295\n").errors()[0].message, "--hosts: " + path + ":1: with `a:4294967295` there are more than 1048576 slots");
+  EXPECT_EQ(read("a:1048576\nb:1\n").errors()[0].message, "--hosts: " + path + ":2: with `b:1` there are more than 1048576 slots");
+  EXPECT_EQ(read_hosts(testing::TempDir()).errors()[0].message, "--hosts: " + testing::TempDir() + " cannot be read");
   EXPECT_NE(read("# none\n").errors()[0].message.find(" names no host"), std::string::npos);
   EXPECT_EQ(read_hosts(path + "/none").errors()[0].code, Code::kNotFound);
 }

@@ -99,8 +99,8 @@ Result<std::unique_ptr<Exposition>> expose(const RunOptions& options, const form
   return Exposition::start(*options.prometheus, std::move(ranks));
 }
 
-/// `rank`: null where no other process takes part.
-Status run(RunOptions options, format::Bundle bundle, RankProcess* rank) {
+/// `rank`: null where no other process takes part. What this process does not do of the options it takes out of them.
+Status run(RunOptions& options, format::Bundle bundle, RankProcess* rank) {
   Boards boards;  // outlive who looks at them and who writes to them
   auto exposition = NABLA_TRY(expose(options, bundle, rank, boards));
   auto session = NABLA_TRY(open_session(options, std::move(bundle), rank, boards));
@@ -191,13 +191,16 @@ int rank_failed(uint32_t rank, const Diagnostic& why) {
 }
 
 /// What one of several processes does, in the process that is kept.
-Result<int> run_rank(const RunOptions& options, const Launched& launched, const Hooks& hooks, control::Shared& shared,
+Result<int> run_rank(RunOptions& options, const Launched& launched, const Hooks& hooks, control::Shared& shared,
                      std::shared_ptr<const format::FileBytes> own, const std::string& program) {
   std::shared_ptr<const format::FileBytes> file = NABLA_TRY(bundle_bytes(options, std::move(own)));
   format::Bundle bundle = NABLA_TRY(format::Bundle::from_bytes(file, options.bundle.empty() ? program : options.bundle));
-  if (count_of_ranks(bundle) != launched.ranks)
-    return error(Code::kRanksDisagree, "the bundle is for {} rank{}, and {} has started {}", count_of_ranks(bundle),
-                 count_of_ranks(bundle) == 1 ? "" : "s", launched.by, launched.ranks);
+  if (uint32_t ranks = count_of_ranks(bundle); ranks != launched.ranks) {
+    Diagnostic d = error(Code::kRanksDisagree, "the bundle is for {} rank{}, and {} has started {}", ranks, ranks == 1 ? "" : "s",
+                         launched.by, launched.ranks);
+    d.help = fmt::format("let it start {}, or take a bundle that is compiled for {} ranks", ranks, launched.ranks);
+    return d;
+  }
   std::unique_ptr<RankProcess> rank =
       NABLA_TRY(RankProcess::begin(options, launched, hooks, shared, format::sha256_hex(file->bytes()), exec::ranks_of(*bundle.ranks())));
   steer_jobs({[&] { return rank->may_run(); }, [&] { return rank->stopped(); }});
@@ -234,7 +237,7 @@ Status check_alone(const RankOptions& r) {
   return error(Code::kBadOption, "{}: this process runs all ranks by itself; several processes need --engine mpi or nccl", option);
 }
 
-int run_as(const RunOptions& options, const std::vector<std::string>& args, std::shared_ptr<const format::FileBytes> own,
+int run_as(RunOptions& options, const std::vector<std::string>& args, std::shared_ptr<const format::FileBytes> own,
            const std::string& program, const Hooks& hooks) {
   Result<Launched> launched = cli::launched(options.ranks.flags, [](const char* name) { return std::getenv(name); });
   if (!launched.ok()) return report(launched.errors(), false);

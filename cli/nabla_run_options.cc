@@ -379,7 +379,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
     // One entry: its options may stand on both sides, so the whole line is one part.
     parts[0] = NABLA_TRY(parse_part(args, carries_bundle, line.text));
   } else if (parts.empty()) {
-    parts.push_back(first);
+    parts.push_back(std::move(first));
   } else {
     (void)NABLA_TRY(merge_globals(all, first));
   }

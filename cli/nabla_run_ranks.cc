@@ -134,9 +134,12 @@ Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& option
   bool mpi = !nccl || (!supervised() && !launched.meets(options.ranks.engine));  // by which NCCL's ranks meet where nothing else is said
   if (mpi) out->transport_ = NABLA_TRY(comm::open_transport("mpi"));
   if (mpi && hooks.transport) out->transport_ = hooks.transport(out->transport_);
-  if (mpi && (out->transport_->ranks() != launched.ranks || out->transport_->rank() != launched.rank))
-    return error(Code::kRanksDisagree, "{} says that this is rank {} of {}, and MPI that it is rank {} of {}", launched.by,
-                 launched.rank, launched.ranks, out->transport_->rank(), out->transport_->ranks());
+  if (mpi && (out->transport_->ranks() != launched.ranks || out->transport_->rank() != launched.rank)) {
+    Diagnostic d = error(Code::kRanksDisagree, "{} says that this is rank {} of {}, and MPI that it is rank {} of {}", launched.by,
+                         launched.rank, launched.ranks, out->transport_->rank(), out->transport_->ranks());
+    d.help = "MPI knows ranks that mpirun or srun has started: take one of them, or --engine nccl";
+    return d;
+  }
   (void)NABLA_TRY(out->meet());
   control::MemberOptions member{.address = shared.address,
                                 .token = shared.token,

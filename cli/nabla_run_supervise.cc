@@ -26,6 +26,11 @@ constexpr double kKillS = 4;  // for mpirun to end, after the ranks have
 
 double since(int64_t us) { return static_cast<double>(comm::steady_us() - us) / 1e6; }
 
+Diagnostic advised(Diagnostic d, std::string help) {
+  d.help = std::move(help);
+  return d;
+}
+
 /// The signals to stop are for this process and for the ranks: what stands between them would end by one, and they with it.
 void heed_stops(bool heed) {
   sigset_t stops;
@@ -90,7 +95,8 @@ class Starter {
     ::close(ends[0]);
     if (failed && child > 0) ::waitpid(child, nullptr, 0);
     if (failed)
-      return error(Code::kMissingLibrary, "mpirun cannot be started: {}", std::strerror(child < 0 ? errno : problem));
+      return advised(error(Code::kMissingLibrary, "mpirun cannot be started: {}", std::strerror(child < 0 ? errno : problem)),
+                     "install Open MPI 4.1, or run all ranks in one process, without --engine");
     return Starter(child);
   }
 
@@ -176,9 +182,12 @@ std::string own_path() {
 
 Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
   std::vector<Host> hosts;
-  if (ranks < 2) return error(Code::kRanksDisagree, "{} is for one rank, which needs no --engine {}", options.bundle, options.ranks.engine);
+  if (ranks < 2)
+    return advised(error(Code::kRanksDisagree, "{} is for one rank, which needs no --engine {}", options.bundle, options.ranks.engine),
+                   "leave --engine out, or compile the bundle for several ranks (nablac compile --mesh)");
   if (options.ranks.np.value_or(ranks) != ranks)
-    return error(Code::kRanksDisagree, "{} is for {} ranks, and --np says {}", options.bundle, ranks, *options.ranks.np);
+    return advised(error(Code::kRanksDisagree, "{} is for {} ranks, and --np says {}", options.bundle, ranks, *options.ranks.np),
+                   fmt::format("say --np {}, or leave it out", ranks));
   if (options.ranks.hosts.empty()) return hosts;
   if (options.ranks.engine == "nccl")
     return error(Code::kBadOption, "--hosts: --engine nccl starts processes on this machine alone; on several, let mpirun, srun or "
@@ -186,7 +195,9 @@ Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
   hosts = NABLA_TRY(read_hosts(options.ranks.hosts));
   uint32_t slots = 0;
   for (const Host& h : hosts) slots += h.slots;
-  if (slots < ranks) return error(Code::kRanksDisagree, "{} has {} slots for {} ranks", options.ranks.hosts, slots, ranks);
+  if (slots < ranks)
+    return advised(error(Code::kRanksDisagree, "{} has {} slots for {} ranks", options.ranks.hosts, slots, ranks),
+                   fmt::format("add hosts, or give them {} more slots (HOST:SLOTS)", ranks - slots));
   return hosts;
 }
 

@@ -336,6 +336,23 @@ TEST(Control, StrangersEndNothing) {
   EXPECT_TRUE(job.coordinator->wait().ok());
 }
 
+TEST(Control, WhoHasAnotherTokenIsTold) {
+  Job job(2, 1);
+  Result<std::unique_ptr<Member>> first = error(Code::kMisuse, "");
+  std::thread a([&] { first = job.join(job.of(0)); });
+  MemberOptions other = job.of(1);
+  other.token = "a secret of another job";
+  auto second = job.join(other);
+  a.join();
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.errors()[0].code, Code::kRanksDisagree);
+  EXPECT_EQ(second.errors()[0].message, "the coordinator does not take the token of rank 1, which is another than its own");
+  EXPECT_EQ(second.errors()[0].help, "set NABLA_TOKEN to the same secret for all ranks");
+  ASSERT_FALSE(first.ok());
+  EXPECT_EQ(first.errors()[0].message, "rank 1 of 2 has not come in 1 s");
+  EXPECT_EQ(first.errors()[0].notes.at(0), "rank 1 has come with another token: is NABLA_TOKEN the same for all?");
+}
+
 // They know the token: a pod that was started twice, a rank of another job with the same secret, or of an earlier start.
 TEST(Control, WhoComesLateEndsNothing) {
   Job job(2);

@@ -233,6 +233,12 @@ class Coordinator::Server {
 
   bool known(Connection& c, const MessageT& m) {
     if (!same_token(options_.token, m.token)) {
+      if (m.kind == Kind::Hello) {
+        Diagnostic d = error(Code::kRanksDisagree, "the coordinator does not take the token of rank {}, which is another than its own",
+                             m.rank);
+        d.help = "set NABLA_TOKEN to the same secret for all ranks";
+        tell(c, verdict_of(d)), other_token_ = m.rank;
+      }
       stranger(c, "it does not know the token");
       return false;
     }
@@ -392,9 +398,13 @@ class Coordinator::Server {
       std::vector<uint32_t> missing;
       for (uint32_t r = 0; r < ranks_.size(); ++r)
         if (!ranks_[r].joined) missing.push_back(r);
-      return settle(ranks_.empty() ? error(Code::kRanksDisagree, "no rank has come in {} s", options_.join_s)
-                                   : error(Code::kRanksDisagree, "{} of {} {} not come in {} s", plural(missing), ranks_.size(),
-                                           missing.size() == 1 ? "has" : "have", options_.join_s));
+      Diagnostic d = error(Code::kRanksDisagree, "no rank has come in {} s", options_.join_s);
+      if (!ranks_.empty())
+        d.message = fmt::format("{} of {} {} not come in {} s", plural(missing), ranks_.size(), missing.size() == 1 ? "has" : "have",
+                                options_.join_s);
+      if (other_token_)
+        d.notes.push_back(fmt::format("rank {} has come with another token: is NABLA_TOKEN the same for all?", *other_token_));
+      return settle(d);
     }
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       const Rank& k = ranks_[r];
@@ -527,6 +537,7 @@ class Coordinator::Server {
   std::optional<Diagnostic> cause_, suspected_, asked_failure_;
   std::map<std::string, std::string> store_;
   std::vector<std::pair<std::string, Connection*>> askers_;
+  std::optional<uint32_t> other_token_;  // the rank that somebody without the right one has said to be
   std::optional<uint64_t> proposal_;
   uint64_t numbers_ = 0, proposed_run_ = 0, ahead_ = 1;
   std::vector<char> answers_;  // 0: none, 1: yes, 2: no

@@ -37,7 +37,8 @@ struct KeepOptions {
 /// Forks. Returns true in the rank's process, which ends with its keeper. The keeper hands on what the rank writes to
 /// stderr, and signals to stop: the first with the value 1 (sigqueue), and one that comes more than kTogetherS later, which ends
 /// it at once, with 2. The end of the process that started the keeper is such a first one. When the rank has not ended in
-/// order it tells the coordinator and writes the board. It returns false, with the exit code that it is to end with: that of the rank, or `lost`.
+/// order it tells the coordinator and writes the board. It returns false, with the exit code that it is to end with: that of the
+/// rank, or `lost`.
 bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
 
 /// The name of a rank's board: "rank-3.json".

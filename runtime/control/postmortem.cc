@@ -3,9 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 // By which a file is known again as one that was written here.
 constexpr const char *kFormat = "nabla report", *kCause = "cause.json";
 
-std::string dumped(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string json_str(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Result<Json> read(const std::string& path) {
   auto file = NABLA_TRY(format::FileBytes::map(path));
@@ -42,12 +42,12 @@ Status check_place(const std::string& path) {
   return d;
 }
 
-Status write(const std::string& folder, const std::string& name, Json value) {
+/// `members`: of a JSON object.
+Status write(const std::string& folder, const std::string& name, const std::string& members) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
     return error(Code::kWriteFailed, "{}: {}", folder, std::strerror(errno));
   (void)NABLA_TRY(check_place(folder + "/" + name));
-  value["format"] = kFormat;
-  return format::write_file(folder + "/" + name, dumped(value));
+  return format::write_file(folder + "/" + name, fmt::format("{{\"format\":\"{}\",{}}}\n", kFormat, members));
 }
 
 /// "rank-3.json"
@@ -83,29 +83,23 @@ std::string line_of(const Json& rank) {
 std::string board_file(uint32_t rank) { return fmt::format("rank-{}.json", rank); }
 
 Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, const std::string& folder) {
-  Json events = Json::array();
+  std::string events;
   for (const comm::Event& e : comm::events_of(board))
-    events.push_back({{"sequence", e.sequence},
-                      {"run", e.run},
-                      {"what", comm::text_of(board, e.sequence)},
-                      {"bytes", e.bytes},
-                      {"started_us", e.started},
-                      {"waited_us", e.waited},
-                      {"done_us", e.done}});
+    events += fmt::format("{}{{\"sequence\":{},\"run\":{},\"what\":{},\"bytes\":{},\"started_us\":{},\"waited_us\":{},\"done_us\":{}}}",
+                          events.empty() ? "" : ",", e.sequence, e.run, json_str(comm::text_of(board, e.sequence)), e.bytes, e.started,
+                          e.waited, e.done);
   int64_t since = board.waiting_since.load(), now = comm::steady_us();
-  Json out{{"rank", rank}, {"epoch", epoch}, {"run", board.run.load()}, {"sequence", comm::reached(board)}};
-  out["waiting_us"] = since == 0 ? 0 : now - since;
-  out["waiting_for"] = since == 0 ? 0 : board.waiting_for.load();
-  out["what"] = comm::text_of(board, since == 0 ? comm::reached(board) : board.waiting_for.load());
-  out["now_us"] = now;
-  out["events"] = std::move(events);
-  return write(folder, board_file(rank), std::move(out));
+  uint64_t waits_for = since == 0 ? 0 : board.waiting_for.load(), reached = comm::reached(board);
+  return write(folder, board_file(rank),
+               fmt::format("\"rank\":{},\"epoch\":{},\"run\":{},\"sequence\":{},\"waiting_us\":{},\"waiting_for\":{},\"what\":{},"
+                           "\"now_us\":{},\"events\":[{}]", rank, epoch, board.run.load(), reached, since == 0 ? 0 : now - since, waits_for,
+                           json_str(comm::text_of(board, since == 0 ? reached : waits_for)), now, events));
 }
 
 Status write_cause(const Diagnostic& why, const std::string& folder) {
   std::string text = why.message;
   for (const std::string& note : why.notes) text += "\n" + note;
-  return write(folder, kCause, {{"code", static_cast<int>(why.code)}, {"text", text}});
+  return write(folder, kCause, fmt::format("\"code\":{},\"text\":{}", static_cast<int>(why.code), json_str(text)));
 }
 
 Status check_reports(const std::string& folder) {
@@ -134,27 +128,27 @@ void clear_reports(const std::string& folder) {
 }
 
 Result<std::string> postmortem(const std::string& folder) {
-  std::vector<std::string> names = NABLA_TRY(boards_in(folder)), damaged;
+  std::vector<std::string> names = NABLA_TRY(boards_in(folder));
+  std::set<std::string> lines, damaged;
   std::string out;
   Result<Json> cause = read(folder + "/" + kCause);
   if (cause.ok() && cause->value("text", Json()).is_string()) {
     std::string text = (*cause)["text"];
     out = text.substr(0, text.find('\n')) + ".\n";
   } else if (cause.ok() || cause.errors().front().code != Code::kNotFound) {
-    damaged.emplace_back(kCause);
+    damaged.insert(kCause);
   }
-  std::vector<std::pair<int64_t, std::string>> lines;
+  constexpr size_t kDigits = 20;  // of the greatest number: so lines come in the order of ranks
   for (const std::string& name : names) {
     Result<Json> rank = read(folder + "/" + name);
-    if (rank.ok() && rank->value("rank", Json()).is_number_integer())
-      lines.emplace_back((*rank)["rank"], line_of(*rank));
+    if (rank.ok() && rank->value("rank", Json()).is_number_unsigned())
+      lines.insert(fmt::format("{:020}{}", (*rank)["rank"].get<uint64_t>(), line_of(*rank)));
     else
-      damaged.push_back(name);
+      damaged.insert(name);
   }
   if (out.empty() && lines.empty() && damaged.empty()) return error(Code::kNotFound, "{} holds no reports of ranks", folder);
-  if (out.empty() && lines.empty()) return error(Code::kCorrupt, "{}/{} is damaged, or no report of a rank", folder, damaged.front());
-  std::sort(lines.begin(), lines.end()), std::sort(damaged.begin(), damaged.end());
-  for (const auto& [rank, line] : lines) out += "  " + line + "\n";
+  if (out.empty() && lines.empty()) return error(Code::kCorrupt, "{}/{} is damaged, or no report of a rank", folder, *damaged.begin());
+  for (const std::string& line : lines) out += "  " + line.substr(kDigits) + "\n";
   for (const std::string& name : damaged) out += fmt::format("note: {}/{} is damaged, or no report of a rank\n", folder, name);
   return out;
 }

@@ -308,6 +308,18 @@ TEST_F(Nccl, AProcessThatComesLateIsRefusedAlone) {
   }
 }
 
+TEST_F(Nccl, ARankWithAnotherTokenIsToldSo) {
+  auto of = torchrun();
+  Words args = train_digits("two", 3, nccl({"--join-timeout", "4"})), environment = of(1);
+  *(environment.end() - 2) = "NABLA_TOKEN=a secret of another job";
+  Job first(kRun, args, {.environment = of(0)}), second(kRun, args, {.environment = environment});
+  Outcome told = second.wait(30), waits = first.wait(30);
+  EXPECT_EQ(told.code, 22) << told.err;
+  EXPECT_HAS(told.err, "rank 1: error[E0614]: the coordinator does not take the token of rank 1, which is another than its own\n");
+  EXPECT_EQ(waits.code, 22) << waits.err;
+  EXPECT_HAS(waits.err, "   = note: rank 1 has come with another token: is NABLA_TOKEN the same for all?\n");
+}
+
 // To keepers and ranks together, and to what started them.
 TEST_F(Nccl, ASignalToAllProcessesIsOneRequest) {
   for (int i = 0; i < 8; ++i) {
@@ -381,7 +393,8 @@ TEST_F(Nccl, WhatCannotRunIsRefusedWithWhatToDo) {
   std::ofstream(path("hosts")) << "localhost:2\n";
   fails("two", {"--hosts", path("hosts")}, gpus(2), 2, {"--hosts: --engine nccl starts processes on this machine alone"});
   fails("two", {}, gpus(2, {"NABLA_FAKE_NCCL_VERSION=21705"}), 21,
-        {"error[E0602]: NCCL cannot be used: it is version 2.17.5; needed is 2.18"});
+        {"error[E0602]: NCCL cannot be used: it is version 2.17.5; needed is 2.18",
+         "   = help: install NCCL (pip install nvidia-nccl-cu13), or set NABLA_NCCL to its file; --engine mpi needs none\n"});
   fails("two", {}, gpus(2, {"NABLA_NCCL=/nowhere.so"}), 21, {"error[E0602]: NCCL cannot be used: /nowhere.so: cannot open"});
   Words torch{"RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=0"};
   fails("two", {}, gpus(2, torch), 2,

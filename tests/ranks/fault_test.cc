@@ -212,10 +212,15 @@ TEST_F(Faults, AMessageThatComesDamagedIsNoResult) {
 TEST_F(Faults, AWorldOfAnotherSizeIsRefused) {
   Outcome np = Job(kProgram, training(3, {"--np", "3"})).wait();
   EXPECT_EQ(np.code, 22);
-  EXPECT_HAS(np.err, "m.nbundle is for 4 ranks, and --np says 3\n");
+  EXPECT_HAS(np.err, "m.nbundle is for 4 ranks, and --np says 3\n   = help: say --np 4, or leave it out\n");
+  std::ofstream(path("two_slots")) << "localhost:2\n";
+  Outcome slots = Job(kProgram, training(3, {"--hosts", path("two_slots")})).wait();
+  EXPECT_EQ(slots.code, 22);
+  EXPECT_HAS(slots.err, "two_slots has 2 slots for 4 ranks\n   = help: add hosts, or give them 2 more slots (HOST:SLOTS)\n");
   Outcome direct = Job(kProgram, training(3, {}, false), {.before = mpirun(3)}).wait();
   EXPECT_EQ(direct.code, 22) << direct.err;
   EXPECT_HAS(direct.err, "error[E0614]: the bundle is for 4 ranks, and Open MPI (OMPI_COMM_WORLD_RANK) has started 3\n");
+  EXPECT_HAS(direct.err, "   = help: let it start 4, or take a bundle that is compiled for 3 ranks\n");
   EXPECT_EQ(direct.survivors, 0);
 }
 
@@ -369,7 +374,7 @@ TEST_F(Faults, AnErrorOfOneRankIsThatOfAll) {
 TEST_F(Faults, WhatIsNotInstalledIsNamed) {
   Outcome mpirun = Job(kProgram, training(3), {.environment = {"PATH=/nowhere"}}).wait();
   EXPECT_EQ(mpirun.code, 21) << mpirun.err;
-  EXPECT_HAS(mpirun.err, "error[E0602]: mpirun cannot be started: No such file or directory\n");
+  EXPECT_HAS(mpirun.err, "error[E0602]: mpirun cannot be started: No such file or directory\n   = help: install Open MPI 4.1");
   Outcome plugin = Job(kProgram, training(3), {.environment = {"NABLA_PLUGINS=/nowhere"}}).wait();
   EXPECT_NE(plugin.code, 0);
   EXPECT_HAS(plugin.err, "error[E0602]");
