@@ -10,12 +10,32 @@
 
 #include "cli/nabla_run_checkpoint.h"
 #include "cli/nabla_run_data.h"
+#include "runtime/comm/recorder.h"
+#include "runtime/control/keeper.h"
 #include "runtime/exec/trace.h"
 
 namespace nabla::cli {
 namespace {
 
 volatile sig_atomic_t stop_asked = 0;
+Stops stops = Stops::kAlone;
+int64_t first_asked_us = 0;
+
+void on_signal(int signal, siginfo_t* info, void*) {
+  static constexpr char kSaid[] = "note: stopping; a second signal stops at once\n";
+  int64_t now = comm::steady_us();
+  if (stop_asked == 0) {
+    first_asked_us = now;
+    stop_asked = 1;
+    if (stops != Stops::kRank) (void)!::write(2, kSaid, sizeof kSaid - 1);
+    return;
+  }
+  bool of_keeper = stops == Stops::kRank && info->si_code == SI_QUEUE && info->si_pid == ::getppid();
+  bool soon = stops != Stops::kAlone && static_cast<double>(now - first_asked_us) < control::kTogetherS * 1e6;
+  if (of_keeper ? info->si_value.sival_int < 2 : soon) return;
+  stop_asked = 2;
+  if (stops != Stops::kStarter) ::signal(signal, SIG_DFL), ::raise(signal);
+}
 
 Steering& steering() {
   static Steering s;
@@ -510,14 +530,11 @@ bool interrupted() { return steering().stopped ? steering().stopped() : stop_ask
 int signals() { return stop_asked; }
 const volatile sig_atomic_t* stop_flag() { return &stop_asked; }
 
-void stop_jobs_on_signals(bool counted, bool says) {
+void stop_jobs_on_signals(Stops who) {
+  stops = who;
   struct sigaction ask {};
-  ask.sa_handler = says ? [](int) {
-    static constexpr char kSaid[] = "note: stopping; a second signal stops at once\n";
-    stop_asked = stop_asked + 1;
-    if (stop_asked == 1) (void)!::write(2, kSaid, sizeof kSaid - 1);
-  } : [](int) { stop_asked = stop_asked + 1; };
-  ask.sa_flags = static_cast<int>(counted ? SA_RESTART : SA_RESETHAND | SA_RESTART);
+  ask.sa_sigaction = on_signal;
+  ask.sa_flags = SA_RESTART | SA_SIGINFO;
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &ask, nullptr);
 }
 

@@ -35,13 +35,19 @@ struct Steering {
 };
 void steer_jobs(Steering steering);
 
+/// Who gets signals to stop, and what a second one does. Of several processes each gets the first one, perhaps twice: what comes
+/// within control::kTogetherS is one.
+enum class Stops {
+  kAlone,   ///< ends the process
+  kRank,    ///< ends it too; also what its keeper says is one (control::keep_rank)
+  kStarter  ///< is counted, for the process that has started the ranks
+};
 /// From now on the first INT, TERM or HUP makes jobs end: between two instructions where the session stops all loops
-/// (SessionOptions), else after the step that runs. A second one ends the process, where not all are `counted` for somebody
-/// who acts on them. `says`: a line on stderr at each.
-void stop_jobs_on_signals(bool counted = false, bool says = true);
+/// (SessionOptions), else after the step that runs. All but ranks say so on stderr.
+void stop_jobs_on_signals(Stops who);
 /// Have jobs been stopped?
 bool interrupted();
-/// How many signals have come.
+/// How many signals have come: 0, 1, or 2.
 int signals();
 /// Turns from 0 when one comes.
 const volatile sig_atomic_t* stop_flag();

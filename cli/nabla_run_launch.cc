@@ -1,5 +1,7 @@
 #include "cli/nabla_run_launch.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <fstream>
 
@@ -7,6 +9,8 @@ namespace nabla::cli {
 namespace {
 
 using Env = std::function<const char*(const char*)>;
+
+constexpr uint32_t kMostRanks = 1u << 20;
 
 std::optional<std::string> text(const Env& env, const char* name) {
   const char* value = env(name);
@@ -19,9 +23,11 @@ Result<std::optional<uint32_t>> number(const Env& env, const char* name) {
   if (!value) return std::optional<uint32_t>();
   uint32_t n = 0;
   auto [end, problem] = std::from_chars(value->data(), value->data() + value->size(), n);
-  if (problem != std::errc() || end != value->data() + value->size() || n > 1u << 20)
+  if (problem != std::errc() || end != value->data() + value->size() || n > kMostRanks)
     return error(Code::kBadOption, "the environment has {}={}, which is no {}", name, *value,
-                 std::string_view(name) == "MASTER_PORT" ? "port" : "number of ranks");
+                 std::string_view(name) == "MASTER_PORT"   ? "port"
+                 : std::string_view(name) == "NABLA_EPOCH" ? "number of a start"
+                                                           : "number of ranks");
   return std::optional<uint32_t>(n);
 }
 
@@ -39,11 +45,31 @@ constexpr Names kLaunchers[] = {
     {"Kubernetes", "JOB_COMPLETION_INDEX", "NABLA_WORLD_SIZE", nullptr, nullptr, false},
 };
 
+// mpirun would take others for options, for several names, or for a name with a user's command.
+bool is_host(const std::string& name) {
+  auto part = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == '@'; };
+  return !name.empty() && name[0] != '-' && std::all_of(name.begin(), name.end(), part);
+}
+
+/// Are the numbers of ranks of one machine some that can be?
+Status check_local(const std::string& of, const Names& names, const Launched& l) {
+  if (l.local_ranks && (*l.local_ranks == 0 || *l.local_ranks > l.ranks))
+    return error(Code::kBadOption, "the environment{} has {}={} and {}={}: a machine has 1 to {} of these ranks", of, names.local_ranks,
+                 *l.local_ranks, names.ranks, l.ranks, l.ranks);
+  if (uint32_t most = l.local_ranks.value_or(l.ranks); l.local_rank && *l.local_rank >= most)
+    return error(Code::kBadOption, "the environment{} has {}={} and {}={}: ranks count from 0", of, names.local_rank, *l.local_rank,
+                 l.local_ranks ? names.local_ranks : names.ranks, most);
+  return Ok{};
+}
+
 Result<std::optional<Launched>> named(const Names& names, const Env& env) {
   std::optional<uint32_t> rank = NABLA_TRY(number(env, names.rank)), ranks = NABLA_TRY(number(env, names.ranks));
   bool torch = std::string_view(names.by) == "torchrun", own = std::string_view(names.rank) == "NABLA_RANK";
   if (!rank && !((torch || own) && ranks)) return std::optional<Launched>();
-  if (!rank && own && env("JOB_COMPLETION_INDEX") != nullptr) return std::optional<Launched>();
+  const char* index = env("JOB_COMPLETION_INDEX");
+  if (!rank && own && index != nullptr && *index == 0)
+    return error(Code::kBadOption, "the environment has {}={} and an empty JOB_COMPLETION_INDEX", names.ranks, *ranks);
+  if (!rank && own && index != nullptr) return std::optional<Launched>();
   std::string of = own ? "" : fmt::format(" of {}", names.by);
   if (!rank || !ranks)
     return error(Code::kBadOption, "the environment{} has {}={} and no {}", of, rank ? names.rank : names.ranks,
@@ -54,6 +80,7 @@ Result<std::optional<Launched>> named(const Names& names, const Env& env) {
   Launched out{.by = own ? names.rank : fmt::format("{} ({})", names.by, names.rank), .rank = *rank, .ranks = *ranks, .mpi = names.mpi};
   if (names.local_rank != nullptr) out.local_rank = NABLA_TRY(number(env, names.local_rank));
   if (names.local_ranks != nullptr) out.local_ranks = NABLA_TRY(number(env, names.local_ranks));
+  (void)NABLA_TRY(check_local(of, names, out));
   return std::optional<Launched>(std::move(out));
 }
 
@@ -63,19 +90,26 @@ Result<std::string> rendezvous_of(const Env& env) {
   auto host = text(env, "MASTER_ADDR");
   std::optional<uint32_t> port = NABLA_TRY(number(env, "MASTER_PORT"));
   if (!host || !port) return std::string();
-  return fmt::format("{}:{}", *host, *port + (text(env, "TORCHELASTIC_USE_AGENT_STORE") == "True" ? 1 : 0));
+  uint32_t next = text(env, "TORCHELASTIC_USE_AGENT_STORE") == "True" ? 1 : 0;
+  if (*port == 0 || *port + next > 65535)
+    return error(Code::kBadOption, "the environment has MASTER_PORT={}, which is no port where ranks can meet: 1 to {}", *port,
+                 65535 - next);
+  return fmt::format("{}:{}", *host, *port + next);
 }
 
 }  // namespace
 
 Result<Launched> launched(const RankFlags& flags, const Env& env) {
   Launched out;
+  if (flags.local_rank && !flags.rank) return error(Code::kBadOption, "--local-rank is given without --rank");
   if (flags.rank || flags.world_size) {
     if (!flags.rank || !flags.world_size)
       return error(Code::kBadOption, "{} is given without {}", flags.rank ? "--rank" : "--world-size",
                    flags.rank ? "--world-size" : "--rank");
     if (*flags.rank >= *flags.world_size)
       return error(Code::kBadOption, "--rank {} of --world-size {}: ranks count from 0", *flags.rank, *flags.world_size);
+    if (flags.local_rank.value_or(0) >= *flags.world_size)
+      return error(Code::kBadOption, "--local-rank {} of --world-size {}: ranks count from 0", *flags.local_rank, *flags.world_size);
     out = {.by = "--rank", .rank = *flags.rank, .ranks = *flags.world_size, .local_rank = flags.local_rank};
   } else {
     for (const Names& names : kLaunchers) {
@@ -86,6 +120,7 @@ Result<Launched> launched(const RankFlags& flags, const Env& env) {
       break;
     }
   }
+  if (!out.by.empty()) out.epoch = NABLA_TRY(number(env, "NABLA_EPOCH")).value_or(0);
   if (!out.by.empty()) out.rendezvous = flags.rendezvous.empty() ? NABLA_TRY(rendezvous_of(env)) : flags.rendezvous;
   return out;
 }
@@ -95,6 +130,7 @@ Result<std::vector<Host>> read_hosts(const std::string& path) {
   if (!file) return error(Code::kNotFound, "--hosts: {} cannot be read", path);
   std::vector<Host> out;
   std::string line;
+  uint32_t slots_of_all = 0;
   for (int n = 1; std::getline(file, line); ++n) {
     line = line.substr(0, line.find('#'));
     size_t begin = line.find_first_not_of(" \t\r"), end = line.find_last_not_of(" \t\r");
@@ -102,16 +138,21 @@ Result<std::vector<Host>> read_hosts(const std::string& path) {
     line = line.substr(begin, end - begin + 1);
     Host host{line.substr(0, line.find_first_of(": \t")), 1};
     std::string rest = line.substr(host.name.size());
-    if (!rest.empty()) {
-      size_t slots = rest.find("slots="), digits = rest[0] == ':' ? 1 : slots == rest.npos ? rest.npos : slots + 6;
-      auto [stop, problem] = std::from_chars(digits == rest.npos ? nullptr : rest.data() + digits,
-                                             digits == rest.npos ? nullptr : rest.data() + rest.size(), host.slots);
-      if (digits == rest.npos || problem != std::errc() || stop != rest.data() + rest.size() || host.slots == 0)
-        return error(Code::kBadOption, "{}:{}: `{}` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS", path, n, line);
+    bool fine = is_host(host.name);
+    if (fine && !rest.empty()) {
+      size_t slots = rest.find("slots="), digits = rest[0] == ':' ? 1 : slots == rest.npos ? rest.size() : slots + 6;
+      auto [stop, problem] = std::from_chars(rest.data() + digits, rest.data() + rest.size(), host.slots);
+      fine = problem == std::errc() && stop == rest.data() + rest.size() && host.slots > 0;
     }
+    if (!fine)
+      return error(Code::kBadOption, "--hosts: {}:{}: `{}` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS", path, n, line);
+    if (host.slots > kMostRanks - slots_of_all)
+      return error(Code::kBadOption, "--hosts: {}:{}: with `{}` there are more than {} slots", path, n, line, kMostRanks);
+    slots_of_all += host.slots;
     out.push_back(std::move(host));
   }
-  if (out.empty()) return error(Code::kBadOption, "{} names no host", path);
+  if (file.bad()) return error(Code::kReadFailed, "--hosts: {} cannot be read", path);
+  if (out.empty()) return error(Code::kBadOption, "--hosts: {} names no host", path);
   return out;
 }
 

@@ -24,6 +24,7 @@ struct Launched {
   std::optional<uint32_t> local_rank, local_ranks;  ///< of this machine
   std::string rendezvous;       ///< where rank 0 can be reached; empty: the launcher does not say
   bool mpi = false;             ///< MPI can find the others
+  uint32_t epoch = 0;           ///< the how-many-eth start of the job (NABLA_EPOCH)
   /// Do they meet at the rendezvous, without MPI? So does `--engine nccl` where there is one.
   bool meets(const std::string& engine) const { return engine == "nccl" && (!mpi || !rendezvous.empty()); }
 };

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 
 #include "cli/exit_codes.h"
+#include "cli/nabla_run_alike.h"
 #include "runtime/format/file.h"
 
 namespace nabla::cli {
@@ -76,6 +78,34 @@ TEST(Launch, VariablesThatDoNotFitTogetherAreNamed) {
             "the environment has NABLA_RANK=99999999999, which is no number of ranks");
 }
 
+TEST(Launch, WhatContradictsItselfIsNotIgnored) {
+  auto why = [](const Env& more, const RankFlags& flags = {}) {
+    Env env{{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node0"}};
+    for (const auto& [name, value] : more) env[name] = value;
+    Result<Launched> l = with(env, flags);
+    return l.ok() ? "" : l.errors()[0].message;
+  };
+  const std::string torch = "the environment of torchrun has ";
+  EXPECT_EQ(why({{"LOCAL_RANK", "7"}, {"LOCAL_WORLD_SIZE", "2"}}), torch + "LOCAL_RANK=7 and LOCAL_WORLD_SIZE=2: ranks count from 0");
+  EXPECT_EQ(why({{"LOCAL_RANK", "4"}}), torch + "LOCAL_RANK=4 and WORLD_SIZE=4: ranks count from 0");
+  EXPECT_EQ(why({{"LOCAL_WORLD_SIZE", "0"}}), torch + "LOCAL_WORLD_SIZE=0 and WORLD_SIZE=4: a machine has 1 to 4 of these ranks");
+  EXPECT_EQ(why({{"LOCAL_WORLD_SIZE", "9"}}), torch + "LOCAL_WORLD_SIZE=9 and WORLD_SIZE=4: a machine has 1 to 4 of these ranks");
+  EXPECT_EQ(why({{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}}), "");
+  EXPECT_EQ(why({}, {.local_rank = 1}), "--local-rank is given without --rank");
+  EXPECT_EQ(why({}, {.rank = 0, .world_size = 2, .local_rank = 9}), "--local-rank 9 of --world-size 2: ranks count from 0");
+  for (const char* epoch : {"abc", "-1"})
+    EXPECT_EQ(why({{"NABLA_EPOCH", epoch}}), std::string("the environment has NABLA_EPOCH=") + epoch + ", which is no number of a start");
+  for (const char* port : {"0", "99999"})
+    EXPECT_EQ(why({{"MASTER_PORT", port}}),
+              std::string("the environment has MASTER_PORT=") + port + ", which is no port where ranks can meet: 1 to 65535");
+  EXPECT_EQ(why({{"MASTER_PORT", "65535"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}),
+            "the environment has MASTER_PORT=65535, which is no port where ranks can meet: 1 to 65534");
+  Result<Launched> pod = with({{"JOB_COMPLETION_INDEX", ""}, {"NABLA_WORLD_SIZE", "2"}});
+  ASSERT_FALSE(pod.ok());
+  EXPECT_EQ(pod.errors()[0].message, "the environment has NABLA_WORLD_SIZE=2 and an empty JOB_COMPLETION_INDEX");
+  EXPECT_EQ(with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"NABLA_EPOCH", "3"}})->epoch, 3u);
+}
+
 TEST(Launch, HostsAreLinesOfAFile) {
   std::string path = testing::TempDir() + "/hosts";
   auto read = [&](const std::string& text) {
@@ -94,6 +124,16 @@ TEST(Launch, HostsAreLinesOfAFile) {
                                                "` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS"), std::string::npos)
         << refused.errors()[0].message;
   }
+  const std::string nul("a\0b", 3);
+  for (const std::string& bad : {std::string("-np:2"), std::string("-oProxyCommand=x"), std::string(":2"), std::string("a,b:2"), nul,
+                                 std::string("localhost:4294967297"), std::string("a;b")}) {
+    auto refused = read("node1\n" + bad + "\n");
+    ASSERT_FALSE(refused.ok()) << bad;
+    EXPECT_EQ(refused.errors()[0].message, "--hosts: " + path + ":2: `" + bad + "` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS");
+  }
+  EXPECT_EQ(read("a:4294967295\n").errors()[0].message, "--hosts: " + path + ":1: with `a:4294967295` there are more than 1048576 slots");
+  EXPECT_EQ(read("a:1048576\nb:1\n").errors()[0].message, "--hosts: " + path + ":2: with `b:1` there are more than 1048576 slots");
+  EXPECT_EQ(read_hosts(testing::TempDir()).errors()[0].message, "--hosts: " + testing::TempDir() + " cannot be read");
   EXPECT_NE(read("# none\n").errors()[0].message.find(" names no host"), std::string::npos);
   EXPECT_EQ(read_hosts(path + "/none").errors()[0].code, Code::kNotFound);
 }
@@ -110,6 +150,57 @@ TEST(Launch, MpirunIsToldOfHostsAndEnvironment) {
   std::string there = text(mpirun_command({.ranks = 3, .hosts = {{"a", 2}, {"b", 1}}}, "nabla-run", {}));
   EXPECT_NE(there.find("--host a:2,b:1 "), std::string::npos) << there;
   EXPECT_EQ(there.find("--allow-run-as-root"), std::string::npos);
+}
+
+// Files of other names with the same bytes are the same; of large ones size, ends and blocks count.
+TEST(Alike, FilesAreWhatIsInThem) {
+  std::string dir = testing::TempDir() + "/alike-";
+  std::ofstream(dir + "a") << "abc", std::ofstream(dir + "b") << "abc", std::ofstream(dir + "c") << "abd";
+  EXPECT_EQ(content_of(dir + "a"), "of 3 bytes (content ba7816bf)");
+  EXPECT_EQ(content_of(dir + "b"), content_of(dir + "a"));
+  EXPECT_NE(content_of(dir + "c"), content_of(dir + "a"));
+  EXPECT_EQ(content_of(dir + "none"), "that cannot be read (No such file or directory)");
+  EXPECT_EQ(content_of(testing::TempDir()), "that is no plain file");
+  constexpr int64_t kMiB = 1 << 20, kSize = 100 * kMiB;
+  std::string large = dir + "large";
+  auto with = [&](int64_t at) {
+    std::filesystem::remove(large);
+    std::ofstream file(large, std::ios::binary);
+    file << 'x', file.seekp(kSize - 1) << 'x', file.seekp(at) << 'y';
+    file.close();
+    return content_of(large);
+  };
+  std::string first = with(kMiB / 2);
+  EXPECT_TRUE(first.starts_with("of 104857600 bytes (content ")) << first;
+  EXPECT_EQ(with(kMiB / 2), first);
+  for (int64_t at : {kSize - kMiB / 2, kMiB, kMiB + 98 * kMiB / 64 * 63 + 4095}) EXPECT_NE(with(at), first) << at;
+  EXPECT_EQ(with(kMiB + 4096), with(kMiB + 98 * kMiB / 64 - 1));  // between two blocks
+  std::filesystem::remove(large);
+}
+
+TEST(Alike, WhatIsExchangedDependsOnEachLine) {
+  std::string dir = testing::TempDir() + "/alike-in";
+  std::ofstream(dir + ".npz") << "abc", std::ofstream(dir + "=.npy") << "abc";
+  RunOptions o;
+  o.jobs = {{.entry = "step", .inputs = {{"y", dir + ".npz:rows"}, {"x", "3"}}, .maps = {{"y", "b"}, {"x", "a"}}, .data = dir + ".npz",
+             .steps = 7}};
+  o.weights = dir + ".npz", o.weight_maps = {"b=c", "a=d"}, o.weights_partial = true, o.trace = "t.json", o.comm_timeout_s = 9;
+  o.ranks.heartbeat_s = 0.2;
+  const std::string abc = "of 3 bytes (content ba7816bf)\n";
+  EXPECT_EQ(job_of(o), "--engine\tmpi\n--entry\tstep\n--map\tx=a\n--map\ty=b\n--input\tx=3\n--input\ty:rows " + abc + "--data\t" + abc +
+                           "--steps\t7\n--weights\t" + abc + "--weights-map\tb=c\n--weights-map\ta=d\n--weights-partial\n--trace\n"
+                           "--heartbeat\t0.2\n--comm-timeout\t9\n");
+  // Which `=` of "a=b=FILE" ends the name the program says later.
+  o.jobs = {{.inputs = {{"a", "b=" + dir + "=.npy"}, {"z", dir + "none.npy"}}}};
+  EXPECT_TRUE(job_of(o).starts_with("--engine\tmpi\n--entry\t\n--input\ta=b " + abc +
+                                    "--input\tz that cannot be read (No such file or directory)\n")) << job_of(o);
+  // The message that tells it is short.
+  o.weight_maps.assign(1000, "one=another");
+  std::string cut = job_of(o);
+  EXPECT_LT(cut.size(), 2100u);
+  EXPECT_NE(cut.find("\nfurther options\t(digest "), std::string::npos) << cut;
+  o.weight_maps.back() = "one=a third";
+  EXPECT_NE(job_of(o), cut);
 }
 
 TEST(ExitCodes, AreThoseOfTheDocumentation) {

@@ -99,8 +99,8 @@ Result<std::unique_ptr<Exposition>> expose(const RunOptions& options, const form
   return Exposition::start(*options.prometheus, std::move(ranks));
 }
 
-/// `rank`: null where no other process takes part.
-Status run(RunOptions options, format::Bundle bundle, RankProcess* rank) {
+/// `rank`: null where no other process takes part. What this process does not do of the options it takes out of them.
+Status run(RunOptions& options, format::Bundle bundle, RankProcess* rank) {
   Boards boards;  // outlive who looks at them and who writes to them
   auto exposition = NABLA_TRY(expose(options, bundle, rank, boards));
   auto session = NABLA_TRY(open_session(options, std::move(bundle), rank, boards));
@@ -191,13 +191,16 @@ int rank_failed(uint32_t rank, const Diagnostic& why) {
 }
 
 /// What one of several processes does, in the process that is kept.
-Result<int> run_rank(const RunOptions& options, const Launched& launched, const Hooks& hooks, control::Shared& shared,
+Result<int> run_rank(RunOptions& options, const Launched& launched, const Hooks& hooks, control::Shared& shared,
                      std::shared_ptr<const format::FileBytes> own, const std::string& program) {
   std::shared_ptr<const format::FileBytes> file = NABLA_TRY(bundle_bytes(options, std::move(own)));
   format::Bundle bundle = NABLA_TRY(format::Bundle::from_bytes(file, options.bundle.empty() ? program : options.bundle));
-  if (count_of_ranks(bundle) != launched.ranks)
-    return error(Code::kRanksDisagree, "the bundle is for {} rank{}, and {} has started {}", count_of_ranks(bundle),
-                 count_of_ranks(bundle) == 1 ? "" : "s", launched.by, launched.ranks);
+  if (uint32_t ranks = count_of_ranks(bundle); ranks != launched.ranks) {
+    Diagnostic d = error(Code::kRanksDisagree, "the bundle is for {} rank{}, and {} has started {}", ranks, ranks == 1 ? "" : "s",
+                         launched.by, launched.ranks);
+    d.help = fmt::format("let it start {}, or take a bundle that is compiled for {} ranks", ranks, launched.ranks);
+    return d;
+  }
   std::unique_ptr<RankProcess> rank =
       NABLA_TRY(RankProcess::begin(options, launched, hooks, shared, format::sha256_hex(file->bytes()), exec::ranks_of(*bundle.ranks())));
   steer_jobs({[&] { return rank->may_run(); }, [&] { return rank->stopped(); }});
@@ -228,12 +231,13 @@ Status check_alone(const RankOptions& r) {
                        : !r.flags.rendezvous.empty()    ? "--rendezvous"
                        : !r.reports.empty()             ? "--reports"
                        : r.check_messages               ? "--check-messages"
+                       : !r.timed.empty()               ? r.timed.c_str()
                                                         : nullptr;
   if (option == nullptr) return Ok{};
   return error(Code::kBadOption, "{}: this process runs all ranks by itself; several processes need --engine mpi or nccl", option);
 }
 
-int run_as(const RunOptions& options, const std::vector<std::string>& args, std::shared_ptr<const format::FileBytes> own,
+int run_as(RunOptions& options, const std::vector<std::string>& args, std::shared_ptr<const format::FileBytes> own,
            const std::string& program, const Hooks& hooks) {
   Result<Launched> launched = cli::launched(options.ranks.flags, [](const char* name) { return std::getenv(name); });
   if (!launched.ok()) return report(launched.errors(), false);
@@ -249,7 +253,7 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
       return report({error(Code::kBadOption, "{} has started {} processes, which find each other by MPI alone: use mpirun, srun, "
                            "or nabla-run --engine mpi; with a GPU each, --engine nccl", launched->by, launched->ranks)}, true);
     if (Status fits = check_meeting(options, *launched); !fits.ok()) return report(fits.errors(), true);
-    stop_jobs_on_signals(false, false);
+    stop_jobs_on_signals(Stops::kRank);
     control::Shared& shared = *control::share();
     if (int ends_with = 0; !keep(options, *launched, shared, ends_with)) return ends_with;
     if (int null = launched->rank == 0 ? -1 : ::open("/dev/null", O_WRONLY); null >= 0) ::dup2(null, STDOUT_FILENO);
@@ -265,7 +269,7 @@ int run_as(const RunOptions& options, const std::vector<std::string>& args, std:
   if (!bundle.ok()) return report(bundle.errors(), fine);
   if (starts) {
     uint32_t ranks = count_of_ranks(*bundle);
-    stop_jobs_on_signals(true);
+    stop_jobs_on_signals(Stops::kStarter);
     return run_ranks(options, args, ranks);
   }
   Status status = check_alone(options.ranks);
@@ -292,7 +296,7 @@ int tell_postmortem(const std::string& folder) {
 
 int nabla_run_main(int argc, const char* const* argv, const Hooks& hooks) {
   format::prepare_process(true);
-  stop_jobs_on_signals();
+  stop_jobs_on_signals(Stops::kAlone);
   std::shared_ptr<const format::FileBytes> own = own_bundle();
   if (own == nullptr && format::carries_bundle()) {
     Diagnostic d = error(Code::kCorrupt, "{}: this executable had a bundle appended, and it is cut or gone",

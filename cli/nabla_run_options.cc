@@ -134,7 +134,7 @@ void declare_ranks(CLI::App& app, Part& part) {
   app.add_option("--postmortem", part.postmortem, "tell what the reports in this folder say, and run nothing")
       ->check(file_name())
       ->group("Ranks");
-  app.add_option("--max-restarts", part.max_restarts, "start the ranks of --engine mpi again so often after one was lost [0]")
+  app.add_option("--max-restarts", part.max_restarts, "start the ranks of --engine mpi or nccl again so often after one was lost [0]")
       ->check(whole(0, 1000, "a number from 0 to 1000"))
       ->group("Ranks");
   app.add_flag("--check-messages", part.check_messages, "compare a checksum of every message between processes; slower")
@@ -379,7 +379,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
     // One entry: its options may stand on both sides, so the whole line is one part.
     parts[0] = NABLA_TRY(parse_part(args, carries_bundle, line.text));
   } else if (parts.empty()) {
-    parts.push_back(first);
+    parts.push_back(std::move(first));
   } else {
     (void)NABLA_TRY(merge_globals(all, first));
   }
@@ -431,7 +431,8 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
                all.join_timeout.value_or(60),
                all.reports.value_or(""),
                all.max_restarts.value_or(0),
-               all.check_messages};
+               all.check_messages,
+               all.heartbeat ? "--heartbeat" : all.join_timeout ? "--join-timeout" : ""};
   return line;
 }
 

@@ -42,6 +42,7 @@ struct RankOptions {
   std::string reports;      ///< folder for what ranks were at when a run failed; empty: one of its own
   int max_restarts = 0;
   bool check_messages = false;
+  std::string timed;        ///< "--heartbeat" or "--join-timeout", where one is given
 };
 
 struct CheckpointOptions {

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "cli/exit_codes.h"
+#include "cli/nabla_run_alike.h"
 #include "cli/nabla_run_job.h"
 #include "cli/nabla_run_supervise.h"
 #include "runtime/comm/checked_transport.h"
@@ -54,35 +55,6 @@ struct Meeting {
   char address[256], token[64], folder[1024];
 };
 
-// What all ranks must be asked for alike. Files may have other names on other hosts: whether there are any is what counts.
-std::string job_of(const RunOptions& o) {
-  std::string out;
-  auto say = [&](const char* option, const auto& value) { out += fmt::format("{} {}\n", option, value); };
-  say("--engine", o.ranks.engine == "nccl" ? "nccl" : "mpi");
-  auto number = [&](const char* option, const auto& value) {
-    if (value) say(option, *value);
-  };
-  auto there = [&](const char* option, bool given) {
-    if (given) out += std::string(option) + "\n";
-  };
-  for (const JobOptions& job : o.jobs) {
-    say("--entry", job.entry);
-    for (const Assignment& map : job.maps) say("--map", map.name);
-    for (const Assignment& input : job.inputs) say("--input", input.name);
-    there("--data", !job.data.empty());
-    number("--steps", job.steps), number("--epochs", job.epochs), number("--bench", job.bench), number("--batch", job.batch);
-    number("--start-step", job.start_step), number("--skip", job.skip);
-  }
-  number("--seed", o.seed);
-  there("--state", !o.state.empty()), there("--weights", !o.weights.empty()), there("--save-state", !o.save_state.empty());
-  there("--check-nan", o.check_nan), there("--check-messages", o.ranks.check_messages);
-  const CheckpointOptions& c = o.checkpoints;
-  there("--checkpoint-dir", !c.dir.empty()), there("--checkpoint-required", c.required);
-  number("--checkpoint-every", c.every);
-  if (!c.resume.empty()) say("--resume", c.resume);
-  return out;
-}
-
 /// Of a secret that people have chosen, for names that others may see.
 std::string digest_of(const char* token) { return format::sha256_hex(format::as_bytes(token)); }
 
@@ -92,18 +64,31 @@ bool supervised() { return !variable("NABLA_CONTROL").empty(); }
 }  // namespace
 
 Status check_meeting(const RunOptions& options, const Launched& launched) {
-  if (supervised() || !launched.meets(options.ranks.engine)) return Ok{};
+  if (supervised()) return Ok{};
+  const RankOptions& r = options.ranks;
+  if (r.max_restarts > 0 || !r.hosts.empty() || r.np.value_or(launched.ranks) != launched.ranks) {
+    Diagnostic d = error(Code::kBadOption, "{}: {} has started the {} ranks, and nabla-run starts none beside them",
+                         r.max_restarts > 0 ? "--max-restarts" : !r.hosts.empty() ? "--hosts" : fmt::format("--np {}", *r.np),
+                         launched.by, launched.ranks);
+    d.help = r.max_restarts > 0 ? "let it start them again, with --resume latest" : "leave it out";
+    return d;
+  }
+  if (!launched.meets(r.engine)) return Ok{};
   if (launched.rendezvous.empty())
     return error(Code::kBadOption, "{} has started {} processes and does not say where rank 0 is: give --rendezvous HOST:PORT, or set "
                  "NABLA_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT", launched.by, launched.ranks);
-  if (variable("NABLA_TOKEN").size() >= 8) return Ok{};
+  (void)NABLA_TRY(control::check_address(launched.rendezvous));
+  constexpr size_t kMost = sizeof control::Shared::token - 1;
+  size_t size = variable("NABLA_TOKEN").size();
+  if (size > kMost) return error(Code::kBadOption, "NABLA_TOKEN has {} characters: at most {} fit", size, kMost);
+  if (size >= 8) return Ok{};
   return error(Code::kBadOption, "the ranks meet at {}, where nobody else may come: set NABLA_TOKEN to a secret of at least 8 characters, "
                "the same for all of them", launched.rendezvous);
 }
 
 bool keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with) {
   shared.rank = launched.rank;
-  shared.epoch = static_cast<uint32_t>(std::strtoul(variable("NABLA_EPOCH").c_str(), nullptr, 10));
+  shared.epoch = launched.epoch;
   std::string address = variable("NABLA_CONTROL");
   copy(shared.folder, options.ranks.reports.empty() ? variable("NABLA_REPORTS") : options.ranks.reports);
   copy(shared.token, variable("NABLA_TOKEN"));
@@ -149,9 +134,12 @@ Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& option
   bool mpi = !nccl || (!supervised() && !launched.meets(options.ranks.engine));  // by which NCCL's ranks meet where nothing else is said
   if (mpi) out->transport_ = NABLA_TRY(comm::open_transport("mpi"));
   if (mpi && hooks.transport) out->transport_ = hooks.transport(out->transport_);
-  if (mpi && (out->transport_->ranks() != launched.ranks || out->transport_->rank() != launched.rank))
-    return error(Code::kRanksDisagree, "{} says that this is rank {} of {}, and MPI that it is rank {} of {}", launched.by,
-                 launched.rank, launched.ranks, out->transport_->rank(), out->transport_->ranks());
+  if (mpi && (out->transport_->ranks() != launched.ranks || out->transport_->rank() != launched.rank)) {
+    Diagnostic d = error(Code::kRanksDisagree, "{} says that this is rank {} of {}, and MPI that it is rank {} of {}", launched.by,
+                         launched.rank, launched.ranks, out->transport_->rank(), out->transport_->ranks());
+    d.help = "MPI knows ranks that mpirun or srun has started: take one of them, or --engine nccl";
+    return d;
+  }
   (void)NABLA_TRY(out->meet());
   control::MemberOptions member{.address = shared.address,
                                 .token = shared.token,

@@ -26,6 +26,19 @@ constexpr double kKillS = 4;  // for mpirun to end, after the ranks have
 
 double since(int64_t us) { return static_cast<double>(comm::steady_us() - us) / 1e6; }
 
+Diagnostic advised(Diagnostic d, std::string help) {
+  d.help = std::move(help);
+  return d;
+}
+
+/// The signals to stop are for this process and for the ranks: what stands between them would end by one, and they with it.
+void heed_stops(bool heed) {
+  sigset_t stops;
+  sigemptyset(&stops);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, signal);
+  ::sigprocmask(heed ? SIG_UNBLOCK : SIG_BLOCK, &stops, nullptr);
+}
+
 /// Becomes the program; returns where it cannot, with errno.
 void become(const std::vector<std::string>& command) {
   std::vector<char*> argv;
@@ -42,6 +55,7 @@ void become(const std::vector<std::string>& command) {
   for (uint32_t r = 0; r < ranks; ++r) {
     if (::fork() != 0) continue;
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    heed_stops(true);
     for (const char* name : {"NABLA_RANK", "NABLA_LOCAL_RANK"}) ::setenv(name, std::to_string(r).c_str(), 1);
     if (::getppid() == parent) become(command);
     ::_exit(127);
@@ -64,8 +78,9 @@ class Starter {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what mpirun leaves behind becomes this process's: an ssh that gets no answer
     pid_t parent = ::getpid(), child = ::fork();
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-      ::setpgid(0, 0);  // signals of the terminal come to this process alone
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::setpgid(0, 0);  // signals of the terminal come to the parent alone
+      heed_stops(false);  // of mpirun's children it unblocks all
       for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
       if (int null = ::open("/dev/null", O_RDONLY); null >= 0) ::dup2(null, 0);
       if (::getppid() == parent && here > 0) ::close(ends[1]), start_here(here, command);
@@ -80,7 +95,8 @@ class Starter {
     ::close(ends[0]);
     if (failed && child > 0) ::waitpid(child, nullptr, 0);
     if (failed)
-      return error(Code::kMissingLibrary, "mpirun cannot be started: {}", std::strerror(child < 0 ? errno : problem));
+      return advised(error(Code::kMissingLibrary, "mpirun cannot be started: {}", std::strerror(child < 0 ? errno : problem)),
+                     "install Open MPI 4.1, or run all ranks in one process, without --engine");
     return Starter(child);
   }
 
@@ -166,9 +182,12 @@ std::string own_path() {
 
 Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
   std::vector<Host> hosts;
-  if (ranks < 2) return error(Code::kRanksDisagree, "{} is for one rank, which needs no --engine {}", options.bundle, options.ranks.engine);
+  if (ranks < 2)
+    return advised(error(Code::kRanksDisagree, "{} is for one rank, which needs no --engine {}", options.bundle, options.ranks.engine),
+                   "leave --engine out, or compile the bundle for several ranks (nablac compile --mesh)");
   if (options.ranks.np.value_or(ranks) != ranks)
-    return error(Code::kRanksDisagree, "{} is for {} ranks, and --np says {}", options.bundle, ranks, *options.ranks.np);
+    return advised(error(Code::kRanksDisagree, "{} is for {} ranks, and --np says {}", options.bundle, ranks, *options.ranks.np),
+                   fmt::format("say --np {}, or leave it out", ranks));
   if (options.ranks.hosts.empty()) return hosts;
   if (options.ranks.engine == "nccl")
     return error(Code::kBadOption, "--hosts: --engine nccl starts processes on this machine alone; on several, let mpirun, srun or "
@@ -176,7 +195,9 @@ Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
   hosts = NABLA_TRY(read_hosts(options.ranks.hosts));
   uint32_t slots = 0;
   for (const Host& h : hosts) slots += h.slots;
-  if (slots < ranks) return error(Code::kRanksDisagree, "{} has {} slots for {} ranks", options.ranks.hosts, slots, ranks);
+  if (slots < ranks)
+    return advised(error(Code::kRanksDisagree, "{} has {} slots for {} ranks", options.ranks.hosts, slots, ranks),
+                   fmt::format("add hosts, or give them {} more slots (HOST:SLOTS)", ranks - slots));
   return hosts;
 }
 

@@ -5,6 +5,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <thread>
 
 #include "runtime/control/coordinator.h"
@@ -134,10 +137,17 @@ TEST(Control, RanksThatDoNotFitAreRefused) {
     EXPECT_EQ(first.errors()[0].message, second.errors()[0].message);
   }
   for (auto [ours, theirs, message] :
-       {std::tuple{"--entry step\n--seed 0\n", "--entry step\n--seed 7\n", "rank 1 was started with --seed 7, rank 0 with --seed 0"},
-        {"--entry step\n", "--entry step\n--epochs 2\n", "rank 1 was started with --epochs 2, rank 0 without it"},
-        {"--entry step\n--check-messages\n", "--entry step\n",
-         "rank 0 was started with --check-messages, rank 1 without it"}}) {
+       {std::tuple{"--entry\tstep\n--seed\t0\n", "--entry\tstep\n--seed\t7\n",
+                   "rank 1 was started with --seed 7, rank 0 with --seed 0"},
+        {"--entry\tstep\n", "--entry\tstep\n--epochs\t2\n", "rank 1 was started with --epochs 2, rank 0 without it"},
+        {"--entry\tstep\n--check-messages\n", "--entry\tstep\n", "rank 0 was started with --check-messages, rank 1 without it"},
+        {"--entry\ta\n--entry\tb\n--seed\t1\n", "--entry\ta\n--skip\t1\n--entry\tb\n--seed\t1\n",
+         "rank 1 was started with --skip 1, rank 0 without it"},
+        {"--entry\ta\n--skip\t1\n--entry\tb\n", "--entry\ta\n--entry\tb\n", "rank 0 was started with --skip 1, rank 1 without it"},
+        {"--data\tof 1 bytes (content aa)\n--data\tof 2 bytes (content bb)\n",
+         "--data\tof 1 bytes (content aa)\n--data\tof 3 bytes (content cc)\n",
+         "rank 1 was started with --data of 3 bytes (content cc), rank 0 with --data of 2 bytes (content bb): every rank needs the same "
+         "file"}}) {
     Job job(2);
     MemberOptions one = job.of(0), other = job.of(1);
     one.job = ours, other.job = theirs;
@@ -149,6 +159,7 @@ TEST(Control, RanksThatDoNotFitAreRefused) {
     ASSERT_FALSE(second.ok());
     EXPECT_EQ(second.errors()[0].code, Code::kRanksDisagree);
     EXPECT_EQ(second.errors()[0].message, message);
+    EXPECT_EQ(second.errors()[0].help, "start every rank with the same options and the same files");
   }
   {
     Job job(2);
@@ -325,6 +336,62 @@ TEST(Control, StrangersEndNothing) {
   EXPECT_TRUE(job.coordinator->wait().ok());
 }
 
+TEST(Control, WhoHasAnotherTokenIsTold) {
+  Job job(2, 1);
+  Result<std::unique_ptr<Member>> first = error(Code::kMisuse, "");
+  std::thread a([&] { first = job.join(job.of(0)); });
+  MemberOptions other = job.of(1);
+  other.token = "a secret of another job";
+  auto second = job.join(other);
+  a.join();
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.errors()[0].code, Code::kRanksDisagree);
+  EXPECT_EQ(second.errors()[0].message, "the coordinator does not take the token of rank 1, which is another than its own");
+  EXPECT_EQ(second.errors()[0].help, "set NABLA_TOKEN to the same secret for all ranks");
+  ASSERT_FALSE(first.ok());
+  EXPECT_EQ(first.errors()[0].message, "rank 1 of 2 has not come in 1 s");
+  EXPECT_EQ(first.errors()[0].notes.at(0), "rank 1 has come with another token: is NABLA_TOKEN the same for all?");
+}
+
+// They know the token: a pod that was started twice, a rank of another job with the same secret, or of an earlier start.
+TEST(Control, WhoComesLateEndsNothing) {
+  Job job(2);
+  auto ranks = job.join_all();
+  auto refused = [&](auto change) {
+    MemberOptions o = job.of(1);
+    change(o);
+    comm::Board board;
+    auto late = Member::join(o, board);
+    EXPECT_FALSE(late.ok());
+    return late.ok() ? "" : late.errors()[0].message;
+  };
+  std::string twice = refused([](MemberOptions&) {});
+  EXPECT_TRUE(twice.starts_with("rank 1 was started twice: process ")) << twice;
+  std::string other = refused([](MemberOptions& o) { o.rank = 3, o.ranks = 4, o.bundle = "bb22"; });
+  EXPECT_NE(other.find("is one of 4 ranks, and 2 were started"), std::string::npos) << other;
+  refused([](MemberOptions& o) { o.epoch = 1; });
+  // Nor do their keepers, who tell of their end.
+  for (auto [pid, host] : {std::pair<int64_t, std::string>{getpid(), "another"}, {1, host_name()}}) {
+    Socket keeper = job.connect();
+    MessageT m{.kind = Kind::Obituary, .token = "secret", .rank = 1, .pid = pid, .host = host};
+    m.exit = 22;
+    EXPECT_TRUE(write_all(keeper, frame(m), 1));
+    pollfd ready{keeper.fd(), POLLIN, 0};
+    char c = 0;
+    EXPECT_EQ(::poll(&ready, 1, 2000), 1);
+    EXPECT_EQ(::recv(keeper.fd(), &c, 1, 0), 0);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(ranks[0]->verdict());
+  EXPECT_FALSE(ranks[1]->verdict());
+  ASSERT_EQ(job.lines().size(), 4u);
+  EXPECT_EQ(job.lines()[0], "warning: a connection to the coordinator was closed: " + twice);
+  EXPECT_EQ(job.lines()[3], fmt::format("warning: a connection to the coordinator was closed: process 1 on {} has ended, which was not "
+                                        "rank 1 of this job", host_name()));
+  leave_all(ranks);
+  EXPECT_TRUE(job.coordinator->wait().ok());
+}
+
 TEST(Control, ALostCoordinatorIsSaid) {
   Job job(1);
   auto ranks = job.join_all();
@@ -332,24 +399,32 @@ TEST(Control, ALostCoordinatorIsSaid) {
   EXPECT_EQ(after_a_while(*ranks[0]).substr(0, 31), "rank 0 has lost the coordinator");
 }
 
-TEST(Control, AllStopAfterTheSameRun) {
-  Job job(3);
-  auto ranks = job.join_all();
-  std::vector<uint64_t> last(3);
-  std::vector<std::thread> threads;
-  for (uint32_t r = 0; r < 3; ++r)
-    threads.emplace_back([&, r] {
-      for (uint64_t run = 1; run < 5000 && ranks[r]->may_run(run); ++run) {
-        last[r] = run, job.boards[r].run = run;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1 + r));
-      }
-    });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  ranks[1]->ask_to_stop();
-  for (auto& t : threads) t.join();
-  EXPECT_EQ(last[0], last[1]);
-  EXPECT_EQ(last[0], last[2]);
-  EXPECT_LT(last[0], 4999u);
+TEST(Control, AllStopAfterTheSameRunWhoeverIsAsked) {
+  for (int asked : {1, 3}) {
+    Job job(3);
+    auto ranks = job.join_all();
+    std::vector<uint64_t> last(3);
+    std::vector<std::thread> threads;
+    std::atomic<bool> ask = false;
+    for (uint32_t r = 0; r < 3; ++r)
+      threads.emplace_back([&, r] {
+        bool said = static_cast<int>(r) >= asked;
+        for (uint64_t run = 1; run < 5000 && ranks[r]->may_run(run); ++run) {
+          if (ask && !said) said = true, ranks[r]->ask_to_stop();
+          last[r] = run, job.boards[r].run = run;
+          std::this_thread::sleep_for(std::chrono::milliseconds(1 + r));
+        }
+        // One that has stopped already may hear of it last.
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (asked == 3) ranks[r]->ask_to_stop();
+      });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    ask = true;
+    for (auto& t : threads) t.join();
+    EXPECT_EQ(last[0], last[1]) << asked;
+    EXPECT_EQ(last[0], last[2]) << asked;
+    EXPECT_LT(last[0], 4999u);
+  }
 }
 
 TEST(Control, TheStoreHandsKeysOn) {
@@ -387,6 +462,57 @@ TEST(Reports, RanksThatLookForTheirFolderAtOnceAllFindIt) {
   EXPECT_EQ(refused, 0);
   EXPECT_EQ(check_reports(folder + "/none/here").errors()[0].message,
             "--reports: nothing can be written into " + folder + "/none/here: No such file or directory");
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Reports, OnlyReportsAreRemovedOrReplaced) {
+  const std::string folder = testing::TempDir() + "reports_and_others";
+  comm::Board board;
+  for (uint32_t r : {0, 12}) ASSERT_TRUE(write_board(board, r, 0, folder).ok());
+  ASSERT_TRUE(write_cause(error(Code::kPeerLost, "rank 1 is gone"), folder).ok());
+  ASSERT_TRUE(write_board(board, 0, 1, folder).ok());  // again
+  for (const char* name : {"/rank-table.json", "/rank-.json", "/rank-1.json.bak"}) std::ofstream(folder + name) << "{}";
+  EXPECT_TRUE(check_reports(folder).ok());
+  // These have names of reports.
+  std::ofstream(folder + "/rank-3.json") << R"({"rank": 3, "what": "mine"})";
+  std::string refused = check_reports(folder).errors()[0].message;
+  EXPECT_EQ(refused, folder + "/rank-3.json is no report of nabla-run, and its place is where one goes");
+  EXPECT_EQ(write_board(board, 3, 0, folder).errors()[0].message, refused);
+  std::filesystem::remove(folder + "/cause.json");
+  std::ofstream(folder + "/cause.json") << "mine";
+  EXPECT_EQ(write_cause(error(Code::kPeerLost, "x"), folder).errors()[0].help, "give another folder, or move this file away");
+  clear_reports(folder);
+  EXPECT_EQ(content(folder + "/cause.json"), "mine");
+  EXPECT_EQ(content(folder + "/rank-3.json"), R"({"rank": 3, "what": "mine"})");
+  std::set<std::string> left;
+  for (const auto& e : std::filesystem::directory_iterator(folder)) left.insert(e.path().filename());
+  EXPECT_EQ(left, (std::set<std::string>{"cause.json", "rank-3.json", "rank-table.json", "rank-.json", "rank-1.json.bak"}));
+}
+
+TEST(Reports, ADamagedOneHidesNoOther) {
+  const std::string folder = testing::TempDir() + "reports_damaged";
+  comm::Board board;
+  EXPECT_EQ(postmortem(folder).errors()[0].code, Code::kNotFound);
+  for (uint32_t r : {0, 1, 2, 3}) ASSERT_TRUE(write_board(board, r, 0, folder).ok());
+  ASSERT_TRUE(write_cause(error(Code::kPeerLost, "rank 1 is gone"), folder).ok());
+  std::filesystem::resize_file(folder + "/rank-0.json", 30);
+  std::ofstream(folder + "/rank-2.json") << R"({"rank":1e300})";
+  auto told = postmortem(folder);
+  ASSERT_TRUE(told.ok()) << to_string(told.errors());
+  const std::string damaged = " is damaged, or no report of a rank\n", ranks = "  rank 1 was in run 0, before its first exchange\n"
+                                                                            "  rank 3 was in run 0, before its first exchange\n";
+  const std::string notes = "note: " + folder + "/rank-0.json" + damaged + "note: " + folder + "/rank-2.json" + damaged;
+  EXPECT_EQ(*told, "rank 1 is gone.\n" + ranks + notes);
+  std::filesystem::resize_file(folder + "/cause.json", 9);
+  EXPECT_EQ(*postmortem(folder), ranks + "note: " + folder + "/cause.json" + damaged + notes);
+  std::filesystem::remove(folder + "/cause.json");
+  EXPECT_EQ(*postmortem(folder), ranks + notes);
+  for (const char* name : {"/rank-1.json", "/rank-2.json", "/rank-3.json"}) std::filesystem::remove(folder + name);
+  EXPECT_EQ(postmortem(folder).errors()[0].message, folder + "/rank-0.json is damaged, or no report of a rank");
 }
 
 }  // namespace

@@ -233,6 +233,12 @@ class Coordinator::Server {
 
   bool known(Connection& c, const MessageT& m) {
     if (!same_token(options_.token, m.token)) {
+      if (m.kind == Kind::Hello) {
+        Diagnostic d = error(Code::kRanksDisagree, "the coordinator does not take the token of rank {}, which is another than its own",
+                             m.rank);
+        d.help = "set NABLA_TOKEN to the same secret for all ranks";
+        tell(c, verdict_of(d)), other_token_ = m.rank;
+      }
       stranger(c, "it does not know the token");
       return false;
     }
@@ -252,7 +258,8 @@ class Coordinator::Server {
     if (wrong) {
       tell(c, verdict_of(*wrong));
       c.dead = true;
-      return settle(*wrong);
+      // Who comes when all are there is none of them, whatever it knows: a process of an earlier start, or of another job.
+      return started_ ? stranger(c, wrong->message) : settle(*wrong);
     }
     Rank& r = ranks_[m.rank];
     r.joined = true, r.pid = m.pid, r.host = m.host, r.heard = Clock::now();
@@ -283,22 +290,24 @@ class Coordinator::Server {
     if (job_ != m.job) return other_job(m);
     return std::nullopt;
   }
-  // The first option that only one of two ranks was started with, beside what the other has in its place.
+  // The first line by which the options of two ranks differ. Where it is another option with each, the one that the other does not
+  // have later is missing there.
   Diagnostic other_job(const MessageT& m) const {
     std::vector<std::string> ours = lines_of(job_), theirs = lines_of(m.job);
-    auto of_name = [](const std::vector<std::string>& all, const std::string& name) {
-      auto same = [&](const std::string& line) { return line.starts_with(name + " ") || line == name; };
-      auto found = std::find_if(all.begin(), all.end(), same);
-      return found == all.end() ? "without it" : "with " + *found;
-    };
-    for (bool of_them : {true, false}) {
-      const std::vector<std::string>&has = of_them ? theirs : ours, &other = of_them ? ours : theirs;
-      for (const std::string& line : has)
-        if (std::find(other.begin(), other.end(), line) == other.end())
-          return error(Code::kRanksDisagree, "rank {} was started with {}, rank {} {}", of_them ? m.rank : bundle_of_, line,
-                       of_them ? bundle_of_ : m.rank, of_name(other, line.substr(0, line.find(' '))));
-    }
-    return error(Code::kRanksDisagree, "ranks {} and {} were started with the same options in another order", bundle_of_, m.rank);
+    size_t i = 0;
+    while (i < ours.size() && i < theirs.size() && ours[i] == theirs[i]) ++i;
+    auto option = [](const std::string& line) { return line.substr(0, line.find('\t')); };
+    auto has = [&](size_t line) { return line < ours.size() && i < theirs.size() && option(ours[line]) == option(theirs[i]); };
+    bool both = has(i), only_ours = !both && i >= theirs.size();
+    for (size_t later = i + 1; !both && later < ours.size(); ++later) only_ours = only_ours || has(later);
+    std::string rest = " without it", &line = only_ours ? ours[i] : theirs[i];
+    if (both) rest = " with " + ours[i];
+    if (both && line.find("(content ") != line.npos) rest += ": every rank needs the same file";
+    Diagnostic d = error(Code::kRanksDisagree, "rank {} was started with {}, rank {}{}", only_ours ? bundle_of_ : m.rank, line,
+                         only_ours ? m.rank : bundle_of_, rest);
+    std::replace(d.message.begin(), d.message.end(), '\t', ' ');
+    d.help = "start every rank with the same options and the same files";
+    return d;
   }
   static std::vector<std::string> lines_of(const std::string& text) {
     std::vector<std::string> out;
@@ -312,6 +321,8 @@ class Coordinator::Server {
     c.keeper = true;  // which waits until this end closes
     if (m.rank >= ranks_.size()) return stranger(c, "there is no such rank");
     Rank& r = ranks_[m.rank];
+    if (started_ && (m.pid != r.pid || m.host != r.host))
+      return stranger(c, fmt::format("process {} on {} has ended, which was not rank {} of this job", m.pid, m.host, m.rank));
     std::string how = m.signal != 0 ? fmt::format("was killed by signal {} ({})", m.signal, strsignal(m.signal))
                                     : fmt::format("ended with exit code {}", m.exit);
     bool before = r.gone;
@@ -361,7 +372,7 @@ class Coordinator::Server {
     for (const auto& c : connections_)
       if (c->rank < 0 && !c->dead && !c->keeper && seconds_since(c->opened) > kStrangerS) stranger(*c, "it has not said who it is");
     if (!cause_) look_for_cause();
-    if (!cause_ && stop_asked_ && started_ && !proposal_) propose();
+    if (!cause_ && stop_asked_ && started_ && !proposal_ && !agreed_) propose();
     // Who is silent once the cause is known may never end.
     bool left = !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) {
       bool ended = r.gone && (r.told || seconds_since(r.gone_at) > kSecondLookS);  // its keeper may have a word to say
@@ -387,9 +398,13 @@ class Coordinator::Server {
       std::vector<uint32_t> missing;
       for (uint32_t r = 0; r < ranks_.size(); ++r)
         if (!ranks_[r].joined) missing.push_back(r);
-      return settle(ranks_.empty() ? error(Code::kRanksDisagree, "no rank has come in {} s", options_.join_s)
-                                   : error(Code::kRanksDisagree, "{} of {} {} not come in {} s", plural(missing), ranks_.size(),
-                                           missing.size() == 1 ? "has" : "have", options_.join_s));
+      Diagnostic d = error(Code::kRanksDisagree, "no rank has come in {} s", options_.join_s);
+      if (!ranks_.empty())
+        d.message = fmt::format("{} of {} {} not come in {} s", plural(missing), ranks_.size(), missing.size() == 1 ? "has" : "have",
+                                options_.join_s);
+      if (other_token_)
+        d.notes.push_back(fmt::format("rank {} has come with another token: is NABLA_TOKEN the same for all?", *other_token_));
+      return settle(d);
     }
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       const Rank& k = ranks_[r];
@@ -495,7 +510,7 @@ class Coordinator::Server {
     }
     if (!all) return;
     tell_all({.kind = Kind::Decide, .run = m.run, .number = *proposal_, .agreed = agreed});
-    if (agreed) stop_asked_ = false, ahead_ = 1;
+    agreed_ = agreed;  // for good: some may have stopped there when another is asked to
     proposal_.reset();
   }
 
@@ -513,7 +528,7 @@ class Coordinator::Server {
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool quit_ = false, over_ = false, started_ = false, stop_asked_ = false, stopped_ = false;
+  bool quit_ = false, over_ = false, started_ = false, stop_asked_ = false, agreed_ = false, stopped_ = false;
   Clock::time_point opened_ = Clock::now(), caused_at_, suspected_at_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Rank> ranks_;
@@ -522,6 +537,7 @@ class Coordinator::Server {
   std::optional<Diagnostic> cause_, suspected_, asked_failure_;
   std::map<std::string, std::string> store_;
   std::vector<std::pair<std::string, Connection*>> askers_;
+  std::optional<uint32_t> other_token_;  // the rank that somebody without the right one has said to be
   std::optional<uint64_t> proposal_;
   uint64_t numbers_ = 0, proposed_run_ = 0, ahead_ = 1;
   std::vector<char> answers_;  // 0: none, 1: yes, 2: no

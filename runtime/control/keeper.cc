@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "runtime/control/wire.h"
 
@@ -22,7 +23,38 @@ constexpr size_t kTail = 4000;  // bytes of a rank's stderr that its obituary ho
 constexpr double kKillS = 5;    // after a signal to stop
 constexpr int64_t kMournS = 15;  // more than the coordinator gives the others to end
 
-volatile sig_atomic_t passed_on = 0;
+volatile sig_atomic_t came = 0, last = 0;  // signals to stop: how many, and which was the last
+
+/// Passes signals to stop on to a rank.
+class Passing {
+ public:
+  Passing(pid_t child, const comm::Board& board) : child_(child), board_(board), parent_(::getppid()) {}
+  /// `halted`: the rank's process stands, and does not hear what it is sent.
+  void look(bool halted) {
+    if (int now = came; now != seen_) seen_ = now, pass(last);
+    // A rank that can stop may take long for it: its step, and its checkpoint. Before its first run it has nothing to lose.
+    bool deaf = halted || sent_ > 1 || board_.run.load() == 0;
+    if (sent_ > 0 && deaf && seconds_since_first() > kKillS) ::kill(child_, SIGKILL);
+  }
+
+ private:
+  double seconds_since_first() const { return static_cast<double>(comm::steady_us() - first_us_) / 1e6; }
+  void pass(int signal) {
+    bool orphaned = std::exchange(parent_, ::getppid()) != parent_;  // the starter has got it too, and has ended
+    int which = sent_ == 0 ? 1 : !orphaned && seconds_since_first() > kTogetherS ? 2 : 0;
+    if (which == 0) return;
+    if (sent_ == 0) first_us_ = comm::steady_us();
+    sent_ = which;
+    sigval value{.sival_int = which};
+    ::sigqueue(child_, signal, value);
+  }
+
+  pid_t child_;
+  const comm::Board& board_;
+  pid_t parent_;
+  int seen_ = 0, sent_ = 0;
+  int64_t first_us_ = 0;
+};
 
 /// Hands on what comes through the pipe and keeps its end. False: nothing more comes.
 bool hand_on(int pipe, std::string& tail) {
@@ -37,13 +69,13 @@ bool hand_on(int pipe, std::string& tail) {
 }
 
 /// The connection that told it.
-Socket tell_coordinator(const Shared& s, int signal, int exit, std::string tail) {
+Socket tell_coordinator(const Shared& s, pid_t child, int signal, int exit, std::string tail) {
   if (s.address[0] == 0 || s.rank.load() == UINT32_MAX) return {};
   Result<Socket> to = connect_to(s.address, 1);
   if (!to.ok()) return {};
   MessageT m{.kind = Kind::Obituary};
   m.token = s.token, m.epoch = s.epoch.load(), m.rank = s.rank.load();
-  m.signal = signal, m.exit = exit;
+  m.pid = child, m.host = host_name(), m.signal = signal, m.exit = exit;
   m.run = s.board.run.load(), m.sequence = comm::reached(s.board);
   m.what = comm::text_of(s.board, m.sequence);
   // The first message of a connection is short.
@@ -71,21 +103,20 @@ void write_report(const Shared& s) {
 
 /// `early`: the report was written while the rank still lived.
 int wait_for(pid_t child, int pipe, const KeepOptions& options, const Shared& shared, std::string& tail, bool& early) {
-  int status = 0, sent = 0;
-  bool open = true;
-  for (int64_t since = 0;;) {
+  int status = 0;
+  bool open = true, halted = false;
+  for (Passing passing(child, shared.board);;) {
     pollfd ready{pipe, POLLIN, 0};
     if (open && ::poll(&ready, 1, 20) == 1) open = hand_on(pipe, tail);
     if (!open) usleep(2000);
-    if (::waitpid(child, &status, WNOHANG | WUNTRACED) == child) {
-      if (!WIFSTOPPED(status)) break;
+    if (::waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED) == child) {
+      if (!WIFSTOPPED(status) && !WIFCONTINUED(status)) break;
+      halted = WIFSTOPPED(status);
       // Where the others lose it, mpirun ends all so soon that nothing can be written then.
-      early = true, write_report(shared);
+      if (halted) early = true, write_report(shared);
     }
-    if (passed_on != sent) sent = passed_on, since = comm::steady_us(), ::kill(child, sent);
+    passing.look(halted);
     if (options.give_up && options.give_up()) ::kill(child, SIGKILL);
-    // Who was stopped does not hear it.
-    if (sent != 0 && static_cast<double>(comm::steady_us() - since) > kKillS * 1e6) ::kill(child, SIGKILL);
   }
   fcntl(pipe, F_SETFL, O_NONBLOCK);
   for (bool more = true; more && open;) {  // what others that it started still write does not count
@@ -118,7 +149,7 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   }
   ::close(ends[1]);
   struct sigaction pass {};
-  pass.sa_handler = [](int signal) { passed_on = signal; };
+  pass.sa_handler = [](int signal) { last = signal; came = came + 1; };
   pass.sa_flags = SA_RESTART;  // while the report is written too
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &pass, nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // of a launcher that is killed nobody would end the ranks
@@ -129,7 +160,7 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   if (signal != 0 || (exit != 0 && exit != options.stopped)) {
     write_report(shared);
-    Socket coordinator = tell_coordinator(shared, signal, exit, std::move(tail));
+    Socket coordinator = tell_coordinator(shared, child, signal, exit, std::move(tail));
     if (options.end)
       options.end();
     else

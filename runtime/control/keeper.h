@@ -8,6 +8,10 @@
 
 namespace nabla::control {
 
+/// Signals to stop that come so soon after the first one ask for the same: who stops a job sends one to all of its processes, and a
+/// rank gets that of its keeper too.
+constexpr double kTogetherS = 2;
+
 /// Memory that a rank's process and its keeper share.
 struct Shared {
   comm::Board board;
@@ -31,8 +35,10 @@ struct KeepOptions {
 };
 
 /// Forks. Returns true in the rank's process, which ends with its keeper. The keeper hands on what the rank writes to
-/// stderr, and signals to stop; when the rank has not ended in order it tells the coordinator and writes the
-/// board. It returns false, with the exit code that it is to end with: that of the rank, or `lost`.
+/// stderr, and signals to stop: the first with the value 1 (sigqueue), and one that comes more than kTogetherS later, which ends
+/// it at once, with 2. The end of the process that started the keeper is such a first one. When the rank has not ended in
+/// order it tells the coordinator and writes the board. It returns false, with the exit code that it is to end with: that of the
+/// rank, or `lost`.
 bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
 
 /// The name of a rank's board: "rank-3.json".
@@ -40,13 +46,14 @@ std::string board_file(uint32_t rank);
 /// Writes the board of a rank into a folder. E0803.
 Status write_board(const comm::Board& board, uint32_t rank, uint32_t epoch, const std::string& folder);
 
-/// Can reports be written into this folder, which may have to be made? E0803.
+/// Can reports be written into this folder, which may have to be made? E0803, also where a file of another kind has a report's name.
 Status check_reports(const std::string& folder);
 
-/// Removes the reports of an earlier run from a folder, if there are any.
+/// Removes the reports of an earlier run from a folder, if there are any: what is in a file makes it one.
 void clear_reports(const std::string& folder);
 
-/// What the boards and the cause in a folder say, in a sentence and a line per rank. E0801 where there is nothing.
+/// What the boards and the cause in a folder say, in a sentence and a line per rank, and which of these files cannot be read. E0801
+/// where there are none, E0104 where none can be read.
 Result<std::string> postmortem(const std::string& folder);
 /// Writes FOLDER/cause.json.
 Status write_cause(const Diagnostic& why, const std::string& folder);

@@ -127,6 +127,12 @@ Socket::~Socket() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+Status check_address(const std::string& address) {
+  HostPort at = NABLA_TRY(split(address));
+  if (std::stoul(at.port) == 0) return error(Code::kBadOption, "ranks cannot meet at {}: a free port is one that nobody knows", address);
+  return Ok{};
+}
+
 Result<Socket> listen_at(std::string& address) {
   HostPort at = NABLA_TRY(split(address));
   Addresses found;
@@ -171,6 +177,12 @@ Result<Socket> connect_to(const std::string& address, double timeout_s) {
   return error(Code::kCoordinatorLost, "the coordinator at {} does not answer in {} s: {}", address, timeout_s, why);
 }
 
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
 std::string address_towards(const std::string& host) {
   addrinfo wanted{}, *found = nullptr;
   wanted.ai_family = AF_INET, wanted.ai_socktype = SOCK_DGRAM;
@@ -191,9 +203,7 @@ std::string address_towards(const std::string& host) {
 
 std::string meeting_place(uint32_t local_ranks, uint32_t ranks) {
   if (local_ranks == ranks) return "127.0.0.1:0";
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  std::string own = address_towards(name);
+  std::string own = address_towards(host_name());
   return (own.empty() ? "127.0.0.1" : own) + ":0";
 }
 

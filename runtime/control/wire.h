@@ -57,11 +57,15 @@ class Socket {
   int fd_ = -1;
 };
 
+/// Can ranks meet there? E0901 for what is no HOST:PORT, and for port 0, which nobody can know.
+Status check_address(const std::string& address);
 /// Listens at "HOST:PORT"; port 0 takes a free one. `address` becomes where it listens. E0612 says why it cannot: the
 /// port is taken, the host is not this one.
 Result<Socket> listen_at(std::string& address);
 /// E0612 when nobody answers within the time.
 Result<Socket> connect_to(const std::string& address, double timeout_s);
+/// Of this machine.
+std::string host_name();
 /// The address of this machine by which packets to `host` leave it; empty: it is not known.
 std::string address_towards(const std::string& host);
 /// Where a coordinator on this machine listens for so many ranks, of which so many are here: "127.0.0.1:0" where all are.

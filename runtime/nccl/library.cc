@@ -18,9 +18,7 @@ device::LibraryVersion version_of(int code) {
   return {code / 10000, code % 10000 / 100, code % 100};
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const Library>> Library::open() {
+Result<std::shared_ptr<const Library>> opened() {
   std::vector<std::string> files{kSoname};
   const char* home = std::getenv("CUDA_HOME");
   if (home != nullptr && *home != 0) files.push_back(fmt::format("{}/lib64/{}", home, kSoname));
@@ -44,6 +42,16 @@ Result<std::shared_ptr<const Library>> Library::open() {
   if (!missing.empty()) return device::unusable(kTitle, fmt::format("version {} has no {}", version.str(), missing));
   out->version = version.str();
   return std::shared_ptr<const Library>(std::move(out));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Library>> Library::open() {
+  Result<std::shared_ptr<const Library>> out = opened();
+  // No bundle names it: it is needed for how the bundle is run.
+  if (!out.ok())
+    out.errors().front().help = "install NCCL (pip install nvidia-nccl-cu13), or set NABLA_NCCL to its file; --engine mpi needs none";
+  return out;
 }
 
 std::string Library::text(int status, Comm comm) const {

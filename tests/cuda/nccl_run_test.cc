@@ -1,6 +1,7 @@
 // nabla-run with --engine nccl on fake GPUs: processes that it starts, or that launchers have, train to the bits of threads; and every
 // way in which a rank breaks ends the others in time (F25 of the fault matrix).
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -272,6 +273,98 @@ TEST_F(Nccl, RanksAreStartedAgainFromTheLastCheckpoint) {
   EXPECT_EQ(hangs.survivors, 0);
 }
 
+/// Two ranks of torchrun on this machine.
+std::function<Words(int)> torchrun() {
+  std::string port = std::to_string(free_port());
+  return [port](int rank) {
+    std::string r = std::to_string(rank);
+    return Words{"RANK=" + r, "WORLD_SIZE=2", "LOCAL_RANK=" + r, "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,
+                 "NABLA_TOKEN=a secret of the job", "NABLA_FAKE_CUDA_DEVICES=2"};
+  };
+}
+
+// A pod that was started twice, and one of another job with the same secret at the same place.
+TEST_F(Nccl, AProcessThatComesLateIsRefusedAlone) {
+  auto of = torchrun();
+  Words args = train_digits("two", 1000000, nccl());
+  Job first(kRun, args, {.environment = of(0)}), second(kRun, args, {.environment = of(1)});
+  ASSERT_TRUE(first.said("in several processes, on Fake GPU\n"));
+  Outcome twice = Job(kRun, args, {.environment = of(1)}).wait(30);
+  EXPECT_EQ(twice.code, 22) << twice.err;
+  EXPECT_HAS(twice.err, "rank 1: error[E0614]: rank 1 was started twice: process ");
+  Words environment = of(1);
+  for (std::string& word : environment)
+    if (word == "WORLD_SIZE=2" || word == "LOCAL_WORLD_SIZE=2") word.back() = '4';
+  environment.back() = "NABLA_FAKE_CUDA_DEVICES=4";
+  Outcome other = Job(kRun, train_digits("four", 1000000, nccl()), {.environment = environment}).wait(30);
+  EXPECT_EQ(other.code, 22) << other.err;
+  EXPECT_HAS(other.err, "is one of 4 ranks, and 2 were started");
+  ASSERT_TRUE(first.said("warning: a connection to the coordinator was closed: "));
+  second.signal_all(SIGTERM);
+  for (Job* job : {&first, &second}) {
+    Outcome o = job->wait(60);
+    EXPECT_EQ(o.code, 50) << o.err;
+    EXPECT_EQ(o.survivors, 0);
+  }
+}
+
+TEST_F(Nccl, ARankWithAnotherTokenIsToldSo) {
+  auto of = torchrun();
+  Words args = train_digits("two", 3, nccl({"--join-timeout", "4"})), environment = of(1);
+  *(environment.end() - 2) = "NABLA_TOKEN=a secret of another job";
+  Job first(kRun, args, {.environment = of(0)}), second(kRun, args, {.environment = environment});
+  Outcome told = second.wait(30), waits = first.wait(30);
+  EXPECT_EQ(told.code, 22) << told.err;
+  EXPECT_HAS(told.err, "rank 1: error[E0614]: the coordinator does not take the token of rank 1, which is another than its own\n");
+  EXPECT_EQ(waits.code, 22) << waits.err;
+  EXPECT_HAS(waits.err, "   = note: rank 1 has come with another token: is NABLA_TOKEN the same for all?\n");
+}
+
+// To keepers and ranks together, and to what started them.
+TEST_F(Nccl, ASignalToAllProcessesIsOneRequest) {
+  for (int i = 0; i < 8; ++i) {
+    std::string dir = "stopped" + std::to_string(i);
+    int signal = i % 2 == 0 ? SIGTERM : SIGINT;
+    Words args = train_digits("two", 1000000, nccl({"--checkpoint-dir", path(dir)}));
+    auto of = torchrun();
+    std::vector<std::unique_ptr<Job>> jobs;
+    if (i < 4) jobs.push_back(std::make_unique<Job>(kRun, args, gpus(2)));
+    for (int rank = 0; i >= 4 && rank < 2; ++rank) jobs.push_back(std::make_unique<Job>(kRun, args, Job::Options{.environment = of(rank)}));
+    ASSERT_TRUE(jobs[0]->said("in several processes, on Fake GPU\n"));
+    ::usleep(500'000);
+    for (const auto& job : jobs) job->signal_all(signal);
+    for (const auto& job : jobs) {
+      Outcome o = job->wait(60);
+      EXPECT_EQ(o.code, 50) << o.err;
+      if (job == jobs[0]) {
+        EXPECT_MATCHES(o.err, "   = note: the checkpoint is [^\n]*/" + dir + "/step-\\d+\n");
+      }
+      EXPECT_EQ(o.survivors, 0);
+    }
+  }
+}
+
+// Keepers pass on what their launcher sends, and a second one ends a rank that comes to no end of a step.
+TEST_F(Nccl, ASecondSignalEndsRanksThatDoNotStop) {
+  auto of = torchrun();
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (int rank = 0; rank < 2; ++rank)
+    jobs.push_back(std::make_unique<Job>(kFaulty, train_digits("two", 1000000, nccl({"--comm-timeout", "20"})),
+                                         Job::Options{.fault = "rank=1 run=9 do=spin", .environment = of(rank)}));
+  ASSERT_TRUE(jobs[0]->said("warning: rank 0 waits since "));
+  for (int wait_ms : {1, 2500, 0}) {
+    for (const auto& job : jobs) ::kill(job->pid(), SIGTERM);
+    ::usleep(wait_ms * 1000);
+  }
+  for (const auto& job : jobs) job->mark();
+  for (const auto& job : jobs) {
+    Outcome o = job->wait(60);
+    EXPECT_EQ(o.code, 10) << o.err;
+    EXPECT_LT(o.seconds, 8);
+    EXPECT_EQ(o.survivors, 0);
+  }
+}
+
 TEST_F(Nccl, RanksOfMpirunMeetByMpi) {
   Outcome threads = Job(kRun, train_digits("two", 2, {"--save-state", path("threads3.safetensors")}), gpus(1)).wait(200);
   EXPECT_EQ(threads.code, 0) << threads.err;
@@ -300,13 +393,24 @@ TEST_F(Nccl, WhatCannotRunIsRefusedWithWhatToDo) {
   std::ofstream(path("hosts")) << "localhost:2\n";
   fails("two", {"--hosts", path("hosts")}, gpus(2), 2, {"--hosts: --engine nccl starts processes on this machine alone"});
   fails("two", {}, gpus(2, {"NABLA_FAKE_NCCL_VERSION=21705"}), 21,
-        {"error[E0602]: NCCL cannot be used: it is version 2.17.5; needed is 2.18"});
+        {"error[E0602]: NCCL cannot be used: it is version 2.17.5; needed is 2.18",
+         "   = help: install NCCL (pip install nvidia-nccl-cu13), or set NABLA_NCCL to its file; --engine mpi needs none\n"});
   fails("two", {}, gpus(2, {"NABLA_NCCL=/nowhere.so"}), 21, {"error[E0602]: NCCL cannot be used: /nowhere.so: cannot open"});
   Words torch{"RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=0"};
   fails("two", {}, gpus(2, torch), 2,
         {"torchrun (RANK) has started 2 processes and does not say where rank 0 is: give --rendezvous HOST:PORT"});
   torch.insert(torch.end(), {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=4000"});
   fails("two", {}, gpus(2, torch), 2, {"the ranks meet at 127.0.0.1:4000, where nobody else may come: set NABLA_TOKEN to a secret"});
+  torch.push_back("NABLA_TOKEN=" + std::string(80, 'x'));
+  fails("two", {}, gpus(2, torch), 2, {"error[E0901]: NABLA_TOKEN has 80 characters: at most 63 fit\n"});
+  torch.back() = "NABLA_TOKEN=a secret of the job";
+  fails("two", {"--max-restarts", "2", "--checkpoint-dir", path("unused")}, gpus(2, torch), 2,
+        {"error[E0901]: --max-restarts: torchrun (RANK) has started the 2 ranks, and nabla-run starts none beside them\n",
+         "   = help: let it start them again, with --resume latest\n"});
+  fails("two", {"--np", "4"}, gpus(2, torch), 2, {"error[E0901]: --np 4: torchrun (RANK) has started the 2 ranks"});
+  fails("two", {"--rendezvous", "127.0.0.1:0"}, gpus(2, torch), 2,
+        {"error[E0901]: ranks cannot meet at 127.0.0.1:0: a free port is one that nobody knows\n"});
+  fails("two", {"--rendezvous", "garbage"}, gpus(2, torch), 2, {"error[E0901]: `garbage` is no address: HOST:PORT is one\n"});
 }
 
 // ---- F25

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -211,10 +212,15 @@ TEST_F(Faults, AMessageThatComesDamagedIsNoResult) {
 TEST_F(Faults, AWorldOfAnotherSizeIsRefused) {
   Outcome np = Job(kProgram, training(3, {"--np", "3"})).wait();
   EXPECT_EQ(np.code, 22);
-  EXPECT_HAS(np.err, "m.nbundle is for 4 ranks, and --np says 3\n");
+  EXPECT_HAS(np.err, "m.nbundle is for 4 ranks, and --np says 3\n   = help: say --np 4, or leave it out\n");
+  std::ofstream(path("two_slots")) << "localhost:2\n";
+  Outcome slots = Job(kProgram, training(3, {"--hosts", path("two_slots")})).wait();
+  EXPECT_EQ(slots.code, 22);
+  EXPECT_HAS(slots.err, "two_slots has 2 slots for 4 ranks\n   = help: add hosts, or give them 2 more slots (HOST:SLOTS)\n");
   Outcome direct = Job(kProgram, training(3, {}, false), {.before = mpirun(3)}).wait();
   EXPECT_EQ(direct.code, 22) << direct.err;
   EXPECT_HAS(direct.err, "error[E0614]: the bundle is for 4 ranks, and Open MPI (OMPI_COMM_WORLD_RANK) has started 3\n");
+  EXPECT_HAS(direct.err, "   = help: let it start 4, or take a bundle that is compiled for 3 ranks\n");
   EXPECT_EQ(direct.survivors, 0);
 }
 
@@ -234,13 +240,41 @@ TEST_F(Faults, ARankWithAnotherBundleIsRefused) {
 
 TEST_F(Faults, ARankThatIsAskedForSomethingElseIsRefused) {
   for (const std::vector<std::string>& more :
-       {std::vector<std::string>{"--seed", "7"}, {"--check-messages"}, {"--checkpoint-dir", path("of_one")}}) {
+       {std::vector<std::string>{"--seed", "7"}, {"--check-messages"}, {"--checkpoint-dir", path("of_one")}, {"--heartbeat", "0.2"},
+        {"--trace", path("of_one.json")}, {"--weights", path("clean.safetensors")}}) {
     std::vector<std::string> args = training(3, {}, false), other = training(3, more, false);
     args.insert(args.end(), {":", "-np", "2", kProgram});
     args.insert(args.end(), other.begin(), other.end());
     Outcome o = Job(kProgram, args, {.before = mpirun(2)}).wait();
     EXPECT_EQ(o.code, 22) << o.err;
     EXPECT_MATCHES(o.err, "error\\[E0614\\]: rank \\d was started with " + more[0] + ".*, rank \\d with");
+    EXPECT_EQ(o.survivors, 0);
+  }
+}
+
+// Same names and sizes, one other number: what the ranks would compute together is of no model.
+TEST_F(Faults, ARankWithAnotherFileIsRefused) {
+  auto whole = format::FileBytes::map(path("clean.safetensors"));
+  ASSERT_TRUE(whole.ok());
+  std::string bytes(format::as_text((*whole)->bytes()));
+  ASSERT_TRUE(format::write_file(path("same.safetensors"), bytes).ok());
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  ASSERT_TRUE(format::write_file(path("changed.safetensors"), bytes).ok());
+  for (const std::string option : {"--weights", "--state"}) {
+    auto with = [&](const char* name) {
+      std::vector<std::string> args = training(3, {option, path("clean.safetensors")}, false), other = args;
+      *(std::find(other.begin(), other.end(), option) + 1) = path(name);
+      args.insert(args.end(), {":", "-np", "2", kProgram});
+      args.insert(args.end(), other.begin(), other.end());
+      return Job(kProgram, args, {.before = mpirun(2)}).wait();
+    };
+    EXPECT_EQ(with("same.safetensors").code, 0);
+    Outcome o = with("changed.safetensors");
+    EXPECT_EQ(o.code, 22) << o.err;
+    std::string file = option + " of " + std::to_string(bytes.size()) + " bytes \\(content [0-9a-f]{8}\\)";
+    EXPECT_MATCHES(o.err, "error\\[E0614\\]: rank \\d was started with " + file + ", rank \\d with " + file +
+                              ": every rank needs the same file");
+    EXPECT_HAS(o.err, "   = help: start every rank with the same options and the same files\n");
     EXPECT_EQ(o.survivors, 0);
   }
 }
@@ -272,15 +306,34 @@ TEST_F(Faults, ASignalStopsAllAfterTheSameRun) {
   EXPECT_LT(o.seconds, 8);
   EXPECT_EQ(o.survivors, 0);
   EXPECT_TRUE(format::FileBytes::map(path("stopped.safetensors")).ok());
-  Job twice(kProgram, training(100000000));
-  ASSERT_TRUE(twice.said("init: done"));
+  // A rank that computes on comes to no end of a step, and a second signal ends it; one that comes at once is the same request.
+  Job twice(kProgram, training(100000000), {.fault = "rank=1 run=25 do=spin"});
+  ASSERT_TRUE(twice.said("warning: rank "));
   twice.mark();
-  ::kill(twice.pid(), SIGTERM);
-  ::usleep(1000);
-  ::kill(twice.pid(), SIGTERM);
+  for (int wait_ms : {1, 2500, 0}) ::kill(twice.pid(), SIGTERM), ::usleep(wait_ms * 1000);
   Outcome t = twice.wait();
   EXPECT_EQ(t.code, 50) << t.err;
+  EXPECT_HAS(t.err, "error[E0805]: stopped by a second signal, at once\n");
+  EXPECT_GT(t.seconds, 2.4);
+  EXPECT_LT(t.seconds, 8);
   EXPECT_EQ(t.survivors, 0);
+}
+
+// Starter, mpirun, keepers and ranks get it all together, and ranks once more from their keepers.
+TEST_F(Faults, ASignalToAllProcessesIsOneRequest) {
+  for (int i = 0; i < 8; ++i) {
+    std::string dir = "all" + std::to_string(i);
+    Job job(kProgram, training(100000000, {"--checkpoint-dir", path(dir)}));
+    ASSERT_TRUE(job.said("init: done"));
+    ::usleep(100'000 + 30'000 * i);
+    job.mark();
+    job.signal_all(i % 2 == 0 ? SIGTERM : SIGINT);
+    Outcome o = job.wait();
+    EXPECT_EQ(o.code, 50) << o.err;
+    EXPECT_MATCHES(o.err, "   = note: the checkpoint is [^\n]*/" + dir + "/step-\\d+\n");
+    EXPECT_LT(o.seconds, 8);
+    EXPECT_EQ(o.survivors, 0);
+  }
 }
 
 // F24
@@ -321,7 +374,7 @@ TEST_F(Faults, AnErrorOfOneRankIsThatOfAll) {
 TEST_F(Faults, WhatIsNotInstalledIsNamed) {
   Outcome mpirun = Job(kProgram, training(3), {.environment = {"PATH=/nowhere"}}).wait();
   EXPECT_EQ(mpirun.code, 21) << mpirun.err;
-  EXPECT_HAS(mpirun.err, "error[E0602]: mpirun cannot be started: No such file or directory\n");
+  EXPECT_HAS(mpirun.err, "error[E0602]: mpirun cannot be started: No such file or directory\n   = help: install Open MPI 4.1");
   Outcome plugin = Job(kProgram, training(3), {.environment = {"NABLA_PLUGINS=/nowhere"}}).wait();
   EXPECT_NE(plugin.code, 0);
   EXPECT_HAS(plugin.err, "error[E0602]");
@@ -347,7 +400,7 @@ TEST_F(Faults, OneProcessOfALauncherRunsAllRanksAsThreads) {
 }
 
 TEST_F(Faults, WhatTheRanksOfOneProcessDoNotHaveIsRefused) {
-  for (const char* option : {"--np", "--max-restarts"}) {
+  for (const char* option : {"--np", "--max-restarts", "--heartbeat", "--join-timeout"}) {
     Outcome o = Job(kProgram, training(3, {option, "4", "--checkpoint-dir", path("unused")}, false)).wait();
     EXPECT_EQ(o.code, 2);
     EXPECT_HAS(o.err, std::string("error[E0901]: ") + option +

@@ -101,6 +101,10 @@ pid_t Job::find(uint32_t rank, bool leaf) const {
   return 0;
 }
 
+void Job::signal_all(int signal) const {
+  for (const Process& p : processes()) ::kill(p.pid, signal);
+}
+
 bool Job::said(const std::string& text) const {
   for (double begin = now(); now() - begin < 20; ::usleep(5'000))
     if (read(folder_ + ".out").find(text) != std::string::npos || read(folder_ + ".err").find(text) != std::string::npos) return true;

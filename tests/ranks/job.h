@@ -36,6 +36,8 @@ class Job {
   /// That of a rank, and of who keeps it; 0 where it does not come within 10 s.
   pid_t rank(uint32_t r) const { return find(r, true); }
   pid_t keeper(uint32_t r) const { return find(r, false); }
+  /// Sends a signal to every process of the job, as a service manager, scancel or a terminal does.
+  void signal_all(int signal) const;
   /// Waits until stdout or stderr holds the text. False after 20 s.
   bool said(const std::string& text) const;
   /// Times count from here.
