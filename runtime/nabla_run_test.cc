@@ -199,7 +199,8 @@ TEST(NablaRunRank, OptionsThatAreNoneAreNamed) {
   }
   options.known.size = sizeof options, options.more = 1;
   EXPECT_EQ(open(), 901);
-  EXPECT_NE(message.find("of the 40 bytes of nabla_rank_options this runtime knows 32, and others are not 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("of the 40 bytes of nabla_rank_options this runtime knows 32, and others are not 0"), std::string::npos)
+      << message;
   options.more = 0;
   for (double seconds : {-5.0, std::numeric_limits<double>::quiet_NaN(), 1e300}) {
     options.known.timeout_s = seconds;

@@ -20,6 +20,7 @@
 #include "runtime/exec/memory_limit.h"
 #include "runtime/exec/parts.h"
 #include "runtime/exec/rank.h"
+#include "runtime/exec/wholes.h"
 #include "runtime/format/program_check.h"
 #include "runtime/format/rank_digits.h"
 #include "runtime/format/ranks_generated.h"
@@ -27,34 +28,11 @@
 namespace nabla::exec {
 namespace {
 
-using format::digits_of;
 using format::size_of;
 using format::view;
 
 // For ranks that end together, as they do after an exchange.
 constexpr int64_t kSpinNs = 2000;
-
-/// What one rank has of a whole.
-struct Part {
-  int index = -1;  ///< of the rank's leaf, input or output; -1: the rank has nothing of it
-  bool owner = false;
-  struct Dim {
-    int64_t begin = 0, number = 0, count = 1;  ///< part `number` of `count` parts, which begin at `begin`
-  };
-  std::vector<Dim> dims;
-
-  Box box(const std::vector<int64_t>& shape) const {
-    Box out{{}, shape};
-    for (size_t d = 0; d < shape.size(); ++d) out.begin.push_back(dims[d].begin + dims[d].number * shape[d]);
-    return out;
-  }
-};
-
-/// A tensor of all ranks together.
-struct Whole {
-  TensorInfo info;
-  std::vector<Part> parts;  ///< by rank
-};
 
 /// Memory for a part that does not lie in the caller's array as it is.
 struct Room {
@@ -74,34 +52,6 @@ struct Room {
 };
 
 int64_t bytes_of(DType dtype, const std::vector<int64_t>& shape) { return count_of(shape) * nabla::bytes_of(dtype); }
-
-Whole whole_of(const format::Ranks& table, const format::Whole& whole, const std::vector<uint32_t>& class_of) {
-  Whole out;
-  out.info.name = view(whole.name()), out.info.dtype = dtype_of(whole.dtype());
-  if (whole.shape() != nullptr) out.info.shape.assign(whole.shape()->begin(), whole.shape()->end());
-  for (uint32_t d = 0; d < size_of(whole.symbols()); ++d) out.info.sizes.emplace_back(view(whole.symbols()->Get(d)));
-  out.parts.resize(table.count());
-  for (const format::Placement* p : *whole.placements())
-    for (uint32_t r = 0; r < table.count(); ++r) {
-      if (class_of[r] != p->class_index()) continue;
-      Part& part = out.parts[r];
-      part.index = static_cast<int>(p->index());
-      part.dims.resize(out.info.shape.size());
-      std::vector<format::Digit> used;
-      for (uint32_t d = 0; d < size_of(p->cuts()); ++d) {
-        const format::Cut& cut = *p->cuts()->Get(d);
-        std::vector<format::Digit> digits = digits_of(cut.digits());
-        Part::Dim& dim = part.dims[d];
-        dim.begin = cut.begin(), dim.count = static_cast<int64_t>(format::count_of(digits));
-        for (const format::Digit& digit : digits)
-          dim.number = dim.number * digit.count() + r / digit.stride() % digit.count();
-        used.insert(used.end(), digits.begin(), digits.end());
-      }
-      // Of ranks with the same part the lowest one, which has zeros in all other digits of the class.
-      part.owner = !p->copy() && format::base_of(used, r) == table.classes()->Get(class_of[r])->first();
-    }
-  return out;
-}
 
 struct Entry {
   EntryInfo info;

@@ -142,7 +142,8 @@ TEST(RankTeam, MoreRanksThanThreadsIsSaid) {
   ASSERT_TRUE(bundle.ok()) << to_string(bundle.errors());
   auto session = Session::create(std::move(*bundle), {.threads = 1});
   ASSERT_FALSE(session.ok());
-  EXPECT_EQ(session.errors()[0].message, "test is for 1024 ranks of mesh pod (pp=2, dp=512), and at most 256 ranks are threads of one process");
+  EXPECT_EQ(session.errors()[0].message,
+            "test is for 1024 ranks of mesh pod (pp=2, dp=512), and at most 256 ranks are threads of one process");
 }
 
 }  // namespace

@@ -96,7 +96,8 @@ def is_initialized():
 
 def _ranks():
     if not _processes:
-        _nabla.fail(_MISUSE, _FORKED) if _forked else _nabla.fail(_MISUSE, "nabla.distributed is used after finalize()" if _finished else
+        _nabla.fail(_MISUSE, _FORKED if _forked else
+                    "nabla.distributed is used after finalize()" if _finished else
                     "nabla.distributed is used before init()")
     return _processes
 
