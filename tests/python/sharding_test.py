@@ -498,7 +498,8 @@ def pipelines():
 
 @pytest.mark.parametrize("name, loss, counts", [
     ("MLP, tp=4", 0.062219, {"all_reduce": 1}),
-    ("MLP, dp=2, tp=2", 0.062219, {"all_reduce": 3}),
+    # The sum over tp forward, and those of both gradients over dp as one.
+    ("MLP, dp=2, tp=2", 0.062219, {"all_reduce": 2}),
     # Two sums forward; backward one, since nobody asks for the gradient of x.
     ("block, tp=4", 3.369901, {"all_reduce": 3}),
     ("block, sequence parallel, tp=4", 3.369901, None),
@@ -509,7 +510,7 @@ def test_parts_of_a_transformer_over_ranks(name, loss, counts):
     assert np.isclose(on_ranks, alone, rtol=1e-5) and np.isclose(alone, loss, rtol=1e-5)
     if counts is None:
         # Shares of the texts travel, not whole activations.
-        assert exchanged["all_gather"][0] >= 4 and exchanged["reduce_scatter"][0] >= 4
+        assert exchanged["all_gather"][0] >= 4 and exchanged["reduce_scatter"][0] >= 3
         assert exchanged["all_reduce"][1] < 100
     else:
         assert {op: n for op, (n, _) in exchanged.items()} == counts
