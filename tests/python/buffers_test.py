@@ -120,7 +120,7 @@ def test_ranks_with_a_part_each_exchange_no_statistics(tmp_path):
     gradient_and_loss = C * C + 1
     assert exchanged(tmp_path / "p", "rank_local", **SPREAD) == [gradient_and_loss]
     assert exchanged(tmp_path / "p", "rank_local", mesh={"dp": 2}, data_axes="dp") == [gradient_and_loss]
-    assert exchanged(tmp_path / "p", "dp_mean", **SPREAD) == [C, C, gradient_and_loss]  # the kept means
+    assert exchanged(tmp_path / "p", "dp_mean", **SPREAD) == [2 * C + gradient_and_loss]  # and the kept means
     assert len(exchanged(tmp_path / "p", "rank_local", mesh={"dp": 8}, data_axes="dp")) > 1  # two ranks share a part
 
 
