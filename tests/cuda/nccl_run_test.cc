@@ -447,8 +447,9 @@ TEST_F(Nccl, AConnectionToTheCoordinatorThatIsResetEndsAll) {
   proxy.reset();
   Outcome lost = second.wait(60), told = first.wait(60);
   EXPECT_EQ(lost.code, 12) << lost.err;
-  EXPECT_HAS(lost.err, "rank 1: error[E0612]: rank 1 has lost the coordinator at 127.0.0.1:" + std::to_string(proxy.port()) +
-                           ": Connection reset by peer\n");
+  // Where CPUs are few, it is ended before it has looked.
+  EXPECT_MATCHES(lost.err, "rank 1: (error\\[E0612\\]: rank 1 has lost the coordinator at 127\\.0\\.0\\.1:" + std::to_string(proxy.port()) +
+                               ": Connection reset by peer|E0612: it is ended where it stands)\n");
   EXPECT_EQ(told.code, 10) << told.err;
   EXPECT_MATCHES(told.err, "rank 0: error\\[E0610\\]: rank 1 \\(process \\d+ on [^)]+\\) (is gone in run \\d+.*: its connection has ended: "
                            "Connection reset by peer|ended with exit code 12 in run \\d+)");

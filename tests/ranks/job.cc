@@ -50,6 +50,7 @@ Job::Job(const std::string& program, const std::vector<std::string>& args, const
   if (pid_ != 0) return;
   ::setenv("NABLA_TEST_JOB", id_.c_str(), 1);
   ::setenv("NABLA_PLUGINS", "cli", 1);
+  ::setenv("HWLOC_HIDE_ERRORS", "2", 1);  // Open MPI's hwloc writes to every rank's output where /sys is not mounted
   if (!options.fault.empty()) ::setenv("NABLA_FAULT", options.fault.c_str(), 1);
   for (const std::string& e : options.environment) ::setenv(e.substr(0, e.find('=')).c_str(), e.substr(e.find('=') + 1).c_str(), 1);
   if (options.address_space > 0) {
