@@ -313,9 +313,12 @@ class FunctionPartition {
   std::vector<Axes> cheapest_axes(const Node& n, const Factors& factors) const {
     std::vector<Axes> best = axes_for(n, factors, true), other = axes_for(n, factors, false);
     if (best != other && sent(n, factors, best) > sent(n, factors, other)) best = std::move(other);
-    if (n.results.size() == 1 || !goes_over_elements(factors)) return best;
+    if (!goes_over_elements(factors)) return best;
+    std::vector<Axes> later = best;  // Sums that are pending in several operands are combined once, in what is made of them.
+    for (ValueId id : n.operands) later = axes_beside(mesh_, std::move(later), parts_[id].layout.pending);
+    if (later != best && sent(n, factors, later) < sent(n, factors, best)) best = std::move(later);
     std::vector<Axes> wanted = axes_for(n, factors, true, false);
-    return best == wanted || sent(n, factors, best) <= sent(n, factors, wanted) ? best : wanted;
+    return n.results.size() == 1 || best == wanted || sent(n, factors, best) <= sent(n, factors, wanted) ? best : wanted;
   }
   static bool goes_over_elements(const Factors& factors) {
     return std::all_of(factors.factors.begin(), factors.factors.end(),

@@ -62,6 +62,12 @@ std::vector<char> sum_points(const ir::Function& f) {
   return out;
 }
 
+std::vector<ir::Axes> axes_beside(const ir::Mesh& mesh, std::vector<ir::Axes> of_factor, const ir::Axes& pending) {
+  for (ir::Axes& axes : of_factor)
+    std::erase_if(axes, [&](const ir::AxisRef& a) { return overlap(mesh, {a}, pending); });
+  return of_factor;
+}
+
 Result<bool> sums_in_f32(const PassContext& context) {
   auto option = context.options.find("reduce-dtype");
   if (option == context.options.end() || option->second.empty()) return false;

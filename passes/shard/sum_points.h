@@ -18,6 +18,9 @@ bool passes_sums(const ir::Function& f, const ir::Node& n, const std::set<size_t
 /// gradient g of which an optimizer needs 0.1 * g and g * g is exchanged once, and not twice.
 std::vector<char> sum_points(const ir::Function& f);
 
+/// The axes of every factor, but for those over which a sum is pending.
+std::vector<ir::Axes> axes_beside(const ir::Mesh& mesh, std::vector<ir::Axes> of_factor, const ir::Axes& pending);
+
 /// Whether sums of narrower floats are combined in f32: the option `reduce-dtype`. E0901 for another dtype, and beside `deterministic`.
 Result<bool> sums_in_f32(const PassContext& context);
 
