@@ -176,6 +176,7 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
     if (!holds || unfit) {
       // What came before by a stronger priority stays.
       if (priority == 0 || unfit == kIndivisible) return contradiction(f, v, static_cast<int>(d), wish, said, unfit);
+      if (!unfit && of_leaf_[at] && beside(f, v, *s, static_cast<int>(d), said)) continue;
       context_.remarks.push_back(
           fmt::format("dimension {} of {} is not laid out along {}, which was asked for with less weight (priority {}): {}", d, said.who,
                       ir::str(wish.axes), wish.priority, unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " already"));
@@ -186,6 +187,28 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
     closed_[at] = closed_[at] || !wish.open;
   }
   return Ok{};
+}
+
+bool Propagation::beside(int f, ValueId v, const ir::Sharding& s, int dim, const Said& said) {
+  const Axes& wish = s.dims[static_cast<size_t>(dim)].axes;
+  const int rank = static_cast<int>(s.dims.size()), first = variable(f, v, dim);
+  for (bool shared : {false, true})
+    for (int d = dim; d < rank; ++d) {
+      int at = variable(f, v, d);
+      const bool taken = closed_[at] || overlap(mesh_, axes_[at], wish) || (d != dim && !s.dims[static_cast<size_t>(d)].axes.empty());
+      if (taken || axes_[at].empty() == shared) continue;
+      Axes axes = axes_[at];
+      axes.insert(axes.end(), wish.begin(), wish.end());
+      if (misfit(at, axes, true)) continue;
+      context_.remarks.push_back(fmt::format("{} is cut along {} in dimension {}{}: dimension {}, where that was asked for with less "
+                                             "weight (priority {}), lies along {} already", said.who, ir::str(wish), d,
+                                             shared ? fmt::format(", beside {}", ir::str(axes_[at])) : "", dim,
+                                             s.dims[static_cast<size_t>(dim)].priority, ir::str(axes_[first])));
+      said_by_[at] = said;
+      set(at, std::move(axes));
+      return true;
+    }
+  return false;
 }
 
 Diagnostic Propagation::contradiction(int f, ValueId v, int dim, const ir::DimSharding& wish, const Said& said,

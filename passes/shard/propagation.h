@@ -90,6 +90,9 @@ class Propagation {
   std::set<int> priorities() const;
   Result<Ok> annotate(int priority);
   Result<Ok> annotate(int f, ir::ValueId v, const ir::Sharding* s, int priority, const Said& said);
+  /// A leaf of the state keeps its share: what is said of a dimension that a stronger priority has laid out otherwise goes to the
+  /// first one after it that is free, or beside what is there. Not where no dimension takes it.
+  bool beside(int f, ir::ValueId v, const ir::Sharding& s, int dim, const Said& said);
   Diagnostic contradiction(int f, ir::ValueId v, int dim, const ir::DimSharding& wish, const Said& said,
                            const char* unfit) const;
 

@@ -414,6 +414,14 @@ TEST(StrategyBytes, HybridReducesShardsOverCopies) {
   EXPECT_EQ(hybrid.state, 2 * p / n);
 }
 
+// Megatron's layout of one weight brings those of the next ones with it, along the dimension in which shards were to lie: they go to the
+// other one. All leaves are in four parts.
+TEST(StrategyBytes, ShardsGiveWayToTensorParallelWeightsAndStay) {
+  const int64_t p = kElements * kF32, ranks = 4;
+  const Options options = {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "w0=,tp"}};
+  EXPECT_EQ(exchanged(chain("dp=2, tp=2"), options).state, 2 * p / ranks);
+}
+
 // Gradients of microbatches are exchanged once after the last, or for each; parameters with them.
 TEST(StrategyBytes, MicrobatchesExchangeLastOrEach) {
   const int64_t p = kElements * kF32, loss = kF32, layer = kWidth * kWidth * kF32, m = 4;
