@@ -61,19 +61,42 @@ class ExchangeRows {
     auto bytes = static_cast<double>(part.bytes().bounds().max);
     const auto elements = static_cast<double>(std::max<int64_t>(part.count().bounds().max, 1));
     const double share = padding_ ? padding_->elements(f, n.operands[0]) / elements : 0;
-    return {{"op", op},
-            {"axes", ir::str(axes)},
-            {"ranks", ir::shards(mesh_, axes)},
-            {"dtype", std::string(name_of(part.dtype))},
-            {"elements", whole.count().bounds().max},
-            {"payload_bytes", whole.bytes().bounds().max},
-            {"padding_bytes", std::llround(share * static_cast<double>(whole.bytes().bounds().max))},
-            {"sent_bytes", static_cast<int64_t>(ir::sent_bytes(op, ir::shards(mesh_, axes), bytes))},
-            {"us", ir::exchange_us(op, mesh_, axes, bytes, target_)},
-            {"times", times},
-            {"of", made_from(f, n.operands[0], makers)},
-            {"reason", reason(f, n, makers)},
-            {"source", place_of(n.location)}};
+    Json out = {{"op", op},
+                {"axes", ir::str(axes)},
+                {"ranks", ir::shards(mesh_, axes)},
+                {"dtype", std::string(name_of(part.dtype))},
+                {"elements", whole.count().bounds().max},
+                {"payload_bytes", whole.bytes().bounds().max},
+                {"padding_bytes", std::llround(share * static_cast<double>(whole.bytes().bounds().max))},
+                {"sent_bytes", static_cast<int64_t>(ir::sent_bytes(op, ir::shards(mesh_, axes), bytes))},
+                {"us", ir::exchange_us(op, mesh_, axes, bytes, target_)},
+                {"times", times},
+                {"of", made_from(f, n.operands[0], makers)},
+                {"reason", reason(f, n, makers)},
+                {"source", source(f, n, makers)}};
+    if (Json inside = values(f, n.operands[0], makers); !inside.empty()) out["values"] = std::move(inside);
+    return out;
+  }
+  // Of a bucket, what lies in it.
+  static Json values(const ir::Function& f, ir::ValueId id, const std::vector<int>& makers) {
+    Json out = Json::array();
+    if (const ir::Node* maker = origin(f, id, makers).node; maker && joins(*maker))
+      for (ir::ValueId part : maker->operands)
+        out.push_back({{"of", made_from(f, part, makers)},
+                       {"elements", f.type(part).count().bounds().max},
+                       {"source", place_of(location(f, part, makers))}});
+    return out;
+  }
+  // Where a result is only brought to its layout no op stands: the place is that of what is sent.
+  static std::string source(const ir::Function& f, const ir::Node& n, const std::vector<int>& makers) {
+    return place_of(n.location ? n.location : location(f, n.operands[0], makers));
+  }
+  static LocationRef location(const ir::Function& f, ir::ValueId id, const std::vector<int>& makers) {
+    const ir::Node* maker = origin(f, id, makers).node;
+    if (maker && joins(*maker))
+      for (ir::ValueId part : maker->operands)
+        if (LocationRef at = location(f, part, makers)) return at;
+    return maker ? maker->location : nullptr;
   }
   // What made the operand, who reads the result, and why these do not fit.
   std::string reason(const ir::Function& f, const ir::Node& n, const std::vector<int>& makers) const {
@@ -100,15 +123,24 @@ class ExchangeRows {
     if (place < writes) return "the new " + m_.state[static_cast<size_t>(entry_->writes[place])].name;
     return "output " + entry_->outputs[place - writes];
   }
-  // What movements only bring into place is said by where it comes from.
-  static std::string made_from(const ir::Function& f, ir::ValueId id, const std::vector<int>& makers) {
+  static bool joins(const ir::Node& n) { return n.op->name == "concatenate" && n.operands.size() > 1; }
+  // What movements only bring into place is said by where it comes from: the node that makes it, if any, and the value.
+  struct Origin {
+    const ir::Node* node;
+    ir::ValueId value;
+  };
+  static Origin origin(const ir::Function& f, ir::ValueId id, const std::vector<int>& makers) {
     while (makers[id] >= 0) {
       const ir::Node& n = f.nodes[static_cast<size_t>(makers[id])];
-      if (n.op->name == "concatenate" && n.operands.size() > 1) return fmt::format("{} values", n.operands.size());
-      if (n.op->category != "movement" || n.operands.empty()) return n.op->name;
+      if (joins(n) || n.op->category != "movement" || n.operands.empty()) return {&n, id};
       id = n.operands[0];
     }
-    return ir::value_name(f, id);
+    return {nullptr, id};
+  }
+  static std::string made_from(const ir::Function& f, ir::ValueId id, const std::vector<int>& makers) {
+    const Origin from = origin(f, id, makers);
+    if (!from.node) return ir::value_name(f, from.value);
+    return joins(*from.node) ? fmt::format("{} values", from.node->operands.size()) : from.node->op->name;
   }
 
   const ir::Module& m_;

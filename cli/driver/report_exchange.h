@@ -19,7 +19,8 @@ struct Exchanges {
 /// branches in their places: `op`, `axes`, `ranks`, `dtype`, `elements` and `payload_bytes` of the whole buffer (what all_gather
 /// brings together, what others start from), `padding_bytes` of it, as the mean over the ranks, where `padding` is given,
 /// `sent_bytes` by a rank, `us` (ir/cost/exchange.h) and `times` that it runs, of a while once; `of`, the op that made its operand,
-/// `reason`, a sentence, and `source`. Sizes are the largest. Empty without a mesh.
+/// `reason`, a sentence, `source`, and of a bucket the `values` that lie in it: `of`, `elements` of a rank and `source` of each. Sizes are
+/// the largest. Empty without a mesh.
 Exchanges exchanges_of(const ir::Function& f, const ir::Module& local, const ir::Target& target, const Padding* padding = nullptr);
 /// E0402 for an entry in a run of which a rank sends more than `most` bytes, with the collective that sends the most.
 Status check_exchanges(const ir::Module& local, int64_t most);

@@ -97,6 +97,26 @@ std::string formulas_text(const Json& e, const std::vector<Sizes>& points) {
   return out;
 }
 
+// What lies in a bucket: equal ones once, the rest of many by their number. Reports of earlier versions do not say.
+std::string bucket_text(const Json& row) {
+  constexpr size_t kMost = 6;
+  std::vector<std::pair<std::string, int>> parts;
+  for (const Json& v : row.value("values", Json::array())) {
+    const std::string source = v.at("source"), part = v.at("of").get<std::string>() + (source.empty() ? "" : " at " + source);
+    auto known = std::find_if(parts.begin(), parts.end(), [&](const auto& p) { return p.first == part; });
+    known == parts.end() ? void(parts.emplace_back(part, 1)) : void(++known->second);
+  }
+  if (parts.empty()) return "";
+  std::string out;
+  int rest = 0;
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (i < kMost)
+      out += fmt::format("{}{}{}", i ? ", " : "", parts[i].first, parts[i].second == 1 ? "" : fmt::format(" x{}", parts[i].second));
+    else
+      rest += parts[i].second;
+  return fmt::format("                they are {}{}\n", out, rest == 0 ? "" : fmt::format(" and {} more", rest));
+}
+
 // Equal ones once.
 std::string exchanges_text(const Json& e) {
   if (!e.contains("collectives")) return "";
@@ -120,6 +140,7 @@ std::string exchanges_text(const Json& e) {
     out += fmt::format("                {}; {} {}{}, {} sent in {}\n", r.at("reason").get<std::string>(), r.at("elements").get<int64_t>(),
                        r.at("dtype").get<std::string>(), padding ? fmt::format(" with {} of padding on average", bytes_text(padding)) : "",
                        bytes_text(r.at("sent_bytes")), time_text(r.at("us")));
+    out += bucket_text(r);
   }
   return out;
 }

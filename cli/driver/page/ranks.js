@@ -6,7 +6,7 @@ const exchanging = entries.filter((e) => (e.collectives || []).length > 0);
 function exchangeRows(entry) {
   const rows = new Map();
   for (const c of entry.collectives) {
-    const key = [c.op, c.axes, c.of, c.source, c.dtype, c.elements].join("|");
+    const key = [c.op, c.axes, c.of, c.source, c.dtype, c.elements, JSON.stringify(c.values || [])].join("|");
     if (!rows.has(key)) rows.set(key, {...c, times: 0, payload: 0, padding: 0, sent: 0, time: 0});
     const row = rows.get(key);
     row.times += c.times;
@@ -18,6 +18,9 @@ function exchangeRows(entry) {
   return [...rows.values()];
 }
 
+// What lies in a bucket, a line each.
+const insideText = (row) => (row.values || []).map((v) => `${v.of} ${v.source}`).join("\n");
+
 const ranksView = {
   state: {column: 7, down: true, draw: () => ranksView.draw()},
   exchanges(entry) {
@@ -28,7 +31,7 @@ const ranksView = {
     const rows = exchangeRows(entry);
     const columns = [
       {title: "collective", value: (r) => r.op, cell: (r) => r.op, class: "mono"},
-      {title: "of", value: (r) => r.of, cell: (r) => r.of, class: "mono clip"},
+      {title: "of", value: (r) => r.of, cell: (r) => h("span", {title: insideText(r)}, r.of), class: "mono clip"},
       {title: "along", value: (r) => r.axes, cell: (r) => `${r.axes} of ${r.ranks}`},
       {title: "times", value: (r) => r.times, cell: (r) => r.times, number: true},
       {title: "elements", value: (r) => r.elements, cell: (r) => `${r.elements} ${r.dtype}`, number: true},
