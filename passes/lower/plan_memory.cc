@@ -426,16 +426,61 @@ Status check_bytes(const ir::Function& f) {
   return Ok{};
 }
 
+// The largest by their bytes, as many as are worth reading, of equal ones the first.
+std::string largest(std::vector<std::pair<int64_t, std::string>> all) {
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string out;
+  for (size_t i = 0; i < std::min<size_t>(all.size(), 3); ++i)
+    out += fmt::format("{}{} bytes of {}", i ? ", " : "", all[i].first, all[i].second);
+  return out;
+}
+
+std::string largest_leaves(const ir::Module& m, const ir::MemoryPlan& plan) {
+  std::vector<std::pair<int64_t, std::string>> all;
+  for (size_t i = 0; i < m.state.size(); ++i) {
+    const ir::StateLeaf& leaf = m.state[i];
+    std::string at = leaf.location ? fmt::format(" at {}:{}", leaf.location->file, leaf.location->line) : "";
+    if (plan.leaves[i].base == Base::kArena)
+      all.push_back({leaf.type.bytes().value(), fmt::format("{} {}{}", leaf.name, leaf.type.str(), at)});
+  }
+  return largest(std::move(all));
+}
+
+std::string largest_temporaries(const ir::Function& f, const ir::FunctionPlan& plan) {
+  std::vector<std::pair<int64_t, std::string>> all;
+  const std::vector<int> makers = ir::producers(f);
+  auto add = [&](int64_t bytes, const std::string& what, const ir::Node& n) {
+    const ir::Attr* kernel = n.attrs.find("kernel");
+    std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "";
+    all.push_back({bytes, fmt::format("{} by {}{}", what, kernel ? std::get<std::string>(*kernel) : n.op->name, at)});
+  };
+  for (const auto& live : plan.at_peak) add(live.bytes, f.type(live.value).str(), f.nodes[static_cast<size_t>(makers[live.value])]);
+  if (auto scratch = plan.workspaces.find(plan.peak_node); scratch != plan.workspaces.end())
+    add(scratch->second.bytes, "what is needed", f.nodes[static_cast<size_t>(plan.peak_node)]);
+  return largest(std::move(all));
+}
+
 // `limit`: an option of the pass; none: what loaders take.
-Status check_arena(const ir::MemoryPlan& plan, std::optional<int64_t> limit) {
+Status check_arena(const ir::Module& m, const ir::MemoryPlan& plan, std::optional<int64_t> limit) {
   if (plan.host_bytes > kMaxArrayBytes)
     return error(Code::kOverBudget, "state in the host's memory needs {} bytes, {} are allowed", plan.host_bytes, kMaxArrayBytes);
   int64_t most = std::min(limit.value_or(kMaxArrayBytes), kMaxArrayBytes);
   if (plan.arena_bytes <= most) return Ok{};
   Diagnostic d = error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
                        plan.arena_bytes, plan.state_bytes, plan.arena_bytes - plan.state_bytes, most);
-  d.help = most == kMaxArrayBytes ? "shrink the program, or give its sizes smaller upper bounds"
-                                  : "raise --max-bytes, give up speed for memory with --remat-bytes, or shrink the program";
+  if (most == kMaxArrayBytes)
+    d.help = "shrink the program, or give its sizes smaller upper bounds";
+  else
+    d.help = fmt::format("raise --max-bytes, {}give up speed for memory with --remat-bytes, or shrink the program",
+                         m.mesh() ? "lay the program out otherwise (nablac plan compares), " : "");
+  if (const std::string leaves = largest_leaves(m, plan); !leaves.empty()) d.notes.push_back("the state has " + leaves);
+  const ir::Entry* most_used = nullptr;
+  auto temporaries = [&](const ir::Entry& e) { return plan.functions.at(e.function).temporary_bytes; };
+  for (const ir::Entry& e : m.entries)
+    if (!most_used || temporaries(e) > temporaries(*most_used)) most_used = &e;
+  if (most_used && temporaries(*most_used) > 0)
+    d.notes.push_back(fmt::format("entry {} needs {} bytes of temporaries at once: {}", most_used->name, temporaries(*most_used),
+                                  largest_temporaries(*m.find(most_used->function), plan.functions.at(most_used->function))));
   return d;
 }
 
@@ -474,7 +519,7 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   }
   plan->arena_bytes = plan->state_bytes + temporaries;
   out.plan = plan;
-  (void)NABLA_TRY(check_arena(*plan, NABLA_TRY(bytes_option(context, "max-bytes"))));
+  (void)NABLA_TRY(check_arena(out, *plan, NABLA_TRY(bytes_option(context, "max-bytes"))));
   return out;
 }
 

@@ -237,6 +237,20 @@ TEST(PlanMemory, AProgramAboveItsBudgetIsRefusedAndOneAtItPasses) {
                         needed - 576, needed - 1));
   EXPECT_EQ(out.errors()[0].help,
             "raise --max-bytes, give up speed for memory with --remat-bytes, or shrink the program");
+  EXPECT_EQ(out.errors()[0].notes[0], "the state has 512 bytes of w f32[16,8], 32 bytes of scale f32[8]");
+  out = planned(flat(R"(entry main calls @main {
+  inputs x
+  outputs y
+}
+func @main(%x: f32[16,16]) {
+  %a = exp(%x) loc("model.cc":3)
+  %y = dot_general(%a, %a) {lhs_contract=[1], rhs_contract=[0]}
+  return %y
+}
+)"), "8");
+  ASSERT_FALSE(out.ok());
+  EXPECT_EQ(out.errors()[0].notes[0],
+            "entry main needs 1024 bytes of temporaries at once: 1024 bytes of f32[16,16] by exp at model.cc:3");
   EXPECT_EQ(code_info(Code::kOverBudget).help, "shrink the program, or raise the limit if an option sets it");
   for (const char* text : {"12 mb", "-1", "many"}) {
     Result<ir::Module> bad = planned(m, text);
