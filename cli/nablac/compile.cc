@@ -163,7 +163,8 @@ void add_compile(CLI::App& app, int& exit_code) {
       ->add_option("--max-gather-bytes", args->options.max_gather_bytes,
                    fmt::format("fail when ranks gather a larger value for an op that they cannot share [16MiB]: {}",
                                kByteUnits))
-      ->check(number_of_bytes());
+      ->check(number_of_bytes())
+      ->each([args](const std::string&) { args->spread.note("--max-gather-bytes"); });
   add_collective_options(*command, *args);
   command
       ->add_option("--specialize", args->options.specialise,

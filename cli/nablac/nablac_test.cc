@@ -304,10 +304,12 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
     std::string err = testing::internal::GetCapturedStderr() + o.err;
     EXPECT_EQ(o.code, 2) << err;
     size_t at = err.find("error[");
+    EXPECT_EQ(err.find("which exchanges nothing") != err.npos, err.find("--mesh dp=4 --data-axes dp") != err.npos) << err;
     return at == err.npos ? err : err.substr(at, err.find('\n', at) - at);
   };
   EXPECT_EQ(refused({one, "--bucket-bytes", "1MiB"}),
             "error[E0901]: --bucket-bytes: the module has no mesh, so that one rank runs it, which exchanges nothing");
+  EXPECT_EQ(refused({one, "--max-gather-bytes", "1MiB"}).substr(0, 48), "error[E0901]: --max-gather-bytes: the module has");
   EXPECT_EQ(refused({one, "--no-overlap"}).substr(0, 42), "error[E0901]: --no-overlap: the module has");
   EXPECT_EQ(refused({one, "--mesh", "dp=2"}), "error[E0901]: --mesh: the module has no mesh");
   EXPECT_EQ(refused({one, "--mesh", "4"}), "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2, not `4`");

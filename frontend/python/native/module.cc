@@ -80,6 +80,7 @@ void guard_new(const py::module_& m) {
 constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
     {"see --help", "help(nabla.compile_bundle) says what its arguments are"},
     {"--mesh dp=2,tp=4", "mesh={\"dp\": 2, \"tp\": 4}"},
+    {"--mesh dp=4 --data-axes dp", "mesh={\"dp\": 4}, data_axes=\"dp\""},
     {"such as dp=4,tp=2", "such as {\"dp\": 4, \"tp\": 2}"},
     {"pass --input NAME=FILE", "pass it by its name"},
     {"or pass --state", "or load_state"},

@@ -80,8 +80,11 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
 void check_spread(const ir::Module& module, const Spread& spread) {
   if (module.mesh() || spread.contains("mesh")) return;
   for (const char* name : {"grad-sync", "reduce-dtype", "reshard-after-forward", "prefetch", "max-comm-bytes"})
-    if (spread.contains(name))
-      throw Error(error(Code::kBadOption, "--{}: the module has no mesh, so that one rank runs it, which exchanges nothing", name));
+    if (spread.contains(name)) {
+      Diagnostic d = error(Code::kBadOption, "--{}: the module has no mesh, so that one rank runs it, which exchanges nothing", name);
+      d.help = "say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp";
+      throw Error(std::move(d));
+    }
 }
 
 driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
