@@ -153,13 +153,15 @@ Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions
   const std::string data = data_of(options, axes);
   const std::vector<size_t> at = NABLA_TRY(data_axes_of(module, axes, data));
   (void)NABLA_TRY(targets_of(options.compile, {options.compile.target}));
+  // Of a batch that is computed at once 2 is 1.
+  const bool parts = options.compile.microbatches > 1 || (module.mesh() && module.mesh()->temporal());
   std::vector<PlanRow> out;
   for (const std::vector<int64_t>& sizes : products(options.ranks, axes.size())) {
     PlanRow row;
     row.mesh = mesh_text(axes, sizes), row.ranks = options.ranks;
     bool shares_batch = std::any_of(at.begin(), at.end(), [&](size_t i) { return sizes[i] > 1; });
-    for (int zero : {0, 1, 3})
-      if (zero == 0 || shares_batch) row.zero = zero, out.push_back(row);
+    for (int zero : {0, 1, 2, 3})
+      if (zero == 0 || (shares_batch && (zero != 2 || parts))) row.zero = zero, out.push_back(row);
     row.zero = 0, row.searched = true;
     if (options.ranks > 1) out.push_back(row);
   }

@@ -35,9 +35,9 @@ struct PlanRow {
   double step_us() const { return exchange_us + compute_us + transfer_us; }
 };
 
-/// All meshes of so many ranks over the axes of the module's mesh, each with `zero` 0, 1 and 3 where ranks lie along the
-/// data axis, and as a search lays it out; the quickest first, those that are refused last. After them comes one rank alone, to
-/// which they compare, unless that is what is asked for. `progress` is told which row is made, of how many. E0901 where the data
+/// All meshes of so many ranks over the axes of the module's mesh, each with `zero` 0, 1 and 3, and 2 of microbatches, where ranks lie
+/// along the data axis, and as a search lays it out; the quickest first, those that are refused last. After them comes one rank alone,
+/// to which they compare, unless that is what is asked for. `progress` is told which row is made, of how many. E0901 where the data
 /// axis is none of the mesh, for `axes` of a module with one, and for an unknown entry or none to choose.
 Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions& options,
                                      const std::function<void(size_t done, size_t all)>& progress = {});

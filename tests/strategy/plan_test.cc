@@ -160,11 +160,13 @@ TEST(Plan, AModuleWithoutAMesh) {
   options.compile.target = "sm_90a", options.compile.microbatches = 2;
   auto rows = driver::plan_of(m, options);
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
-  ASSERT_EQ(rows->size(), 5u);
+  ASSERT_EQ(rows->size(), 6u);
   for (const driver::PlanRow& r : *rows) {
     EXPECT_EQ(r.refusal, "");
     EXPECT_GT(r.compute_us, 0);
   }
+  // Gradients of microbatches are exchanged once with 1, and for each with 2.
+  EXPECT_EQ(row(*rows, "dp=2", 2).sent_bytes - row(*rows, "dp=2", 1).sent_bytes, kElements * kF32 / 2);
 }
 
 // What --auto-shard takes is not slower than what a strategy says by more than a tenth.

@@ -24,8 +24,8 @@ class Plan:
 
 def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=None, microbatches=0, max_bytes=None,
          offload="none", tuning=None):
-    """Compares meshes of `ranks` ranks, each with zero 0, 1 and 3 and as auto_shard lays it out, as `nablac plan` does;
-    no kernel is compiled.
+    """Compares meshes of `ranks` ranks, each with zero 0, 1 and 3 (2 of microbatches too) and as auto_shard lays it
+    out, as `nablac plan` does; no kernel is compiled.
 
     axes: names of the mesh's axes, by default only "dp". data_axes: those of the batch, by default "dp", or the first;
     where given, of the rows of auto_shard too, which else lays out the batch itself.
