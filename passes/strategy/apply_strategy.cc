@@ -154,10 +154,13 @@ class StrategyPass {
       for (size_t d = stacked; d < plain.dims.size(); ++d)
         if (plain.dims[d].axes.empty() != taken && can_be_cut(d)) return along(d);
     if (stacked && can_be_cut(0) && !alone) return layers_.push_back(leaf.name), along(0);
-    if (leaf.type.rank() > 0 && !alone) whole_.push_back(fmt::format("{}: {}", leaf.name, leaf.type.str()));
+    if (leaf.type.rank() > 0 && !alone) whole_.push_back({fmt::format("{}: {}", leaf.name, leaf.type.str()), plain});
     return apart(leaf, own);
   }
   void say_what_is_shared() {
+    if (shards(mesh_, s_.zero) == 1)
+      return context_.remarks.push_back(fmt::format("zero={}: one rank lies along {}, which has all of the state", s_.level,
+                                                    ir::str(s_.zero)));
     std::string what = s_.level == 3 ? fmt::format("{} parameter{} and ", parameters_, parameters_ == 1 ? "" : "s") : "";
     context_.remarks.push_back(fmt::format("zero={}: along {}, {} ranks, lie {}{} lea{} of the optimizer's state", s_.level,
                                            ir::str(s_.zero), shards(mesh_, s_.zero), what, slots_, slots_ == 1 ? "f" : "ves"));
@@ -166,8 +169,11 @@ class StrategyPass {
                                              "layers are gathered before the loop that runs them", s_.level, leaf, shards(mesh_, s_.zero)));
     const std::string parts = is_deterministic(context_) ? fmt::format("the {} parts of deterministic sums", kGranules)
                                                          : fmt::format("{} ranks", shards(mesh_, s_.zero));
-    for (const std::string& leaf : whole_)
-      context_.remarks.push_back(fmt::format("zero={}: {} stays whole, as {} divide none of its dimensions", s_.level, leaf, parts));
+    for (const auto& [leaf, own] : whole_)
+      context_.remarks.push_back(ir::axes_of(own).empty()
+                                     ? fmt::format("zero={}: {} stays whole, as {} divide none of its dimensions", s_.level, leaf, parts)
+                                     : fmt::format("zero={}: {} stays cut as {} alone, as {} divide none of the dimensions of a part",
+                                                   s_.level, leaf, own.str(), parts));
   }
 
   // Microbatches are there to add up gradients.
@@ -207,7 +213,7 @@ class StrategyPass {
   const ir::Mesh mesh_;
   const Strategy& s_;
   PassContext& context_;
-  std::vector<std::string> whole_;  // leaves that no dimension of which can be cut
+  std::vector<std::pair<std::string, Sharding>> whole_;  // leaves of which no dimension can be cut, or cut further, and how they lie
   std::vector<std::string> layers_;  // leaves of which a rank has whole layers
   int64_t parameters_ = 0, slots_ = 0;  // that are
 };

@@ -213,6 +213,20 @@ TEST(Strategy, ZeroGoesBesideOtherAxes) {
   EXPECT_NE(made.layouts.find("\nbias <{tp, dp}p1>\n"), std::string::npos) << made.layouts;
 }
 
+// What is not shared is said as it is: of what another axis cuts already, and where one rank has all.
+TEST(Strategy, ZeroSaysWhatItDoesNotShare) {
+  std::string text = kModel;
+  for (size_t at; (at = text.find("f32[3]")) != std::string::npos;) text.replace(at, 6, "f32[6]");
+  auto said = [](const std::string& text, const Options& options, const std::string& remark) {
+    const std::vector<std::string> all = applied(parsed(text), options).remarks;
+    return std::find(all.begin(), all.end(), remark) != all.end();
+  };
+  const Options zero3 = {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "bias=tp"}};
+  EXPECT_TRUE(said(text, zero3, "zero=3: bias: f32[6] stays cut as <tp> alone, as 4 ranks divide none of the dimensions of a part"));
+  text.replace(text.find("dp=4"), 4, "dp=1");
+  EXPECT_TRUE(said(text, zero3, "zero=3: one rank lies along {dp}, which has all of the state"));
+}
+
 TEST(NamePattern, MatchesWholeNames) {
   auto matches = [](const std::string& pattern, const std::string& name) {
     std::string why;
