@@ -582,7 +582,7 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
     return out;
   }
   (void)NABLA_TRY(check_collectives(module));
-  (void)NABLA_TRY(sums_in_f32(context));
+  (void)NABLA_TRY(check_reduce_dtype(module, context));
   const ir::Module sharded = with_local_symbols(module);
   ir::Module out = without_layouts(sharded);
   const Mesh& mesh = *sharded.mesh();

@@ -77,4 +77,13 @@ Result<bool> sums_in_f32(const PassContext& context) {
   return true;
 }
 
+Status check_reduce_dtype(const ir::Module& module, PassContext& context) {
+  if (!NABLA_TRY(sums_in_f32(context))) return Ok{};
+  for (const ir::FunctionPtr& f : module.functions)
+    for (const ir::Value& v : f->values)
+      if (is_narrow_float(v.type.dtype)) return Ok{};
+  context.remarks.push_back("reduce-dtype=f32: the program has no bfloat16 or float16, so that ranks combine all sums as they are");
+  return Ok{};
+}
+
 }  // namespace nabla::passes

@@ -23,5 +23,7 @@ std::vector<ir::Axes> axes_beside(const ir::Mesh& mesh, std::vector<ir::Axes> of
 
 /// Whether sums of narrower floats are combined in f32: the option `reduce-dtype`. E0901 for another dtype, and beside `deterministic`.
 Result<bool> sums_in_f32(const PassContext& context);
+/// The same, with a remark where the module has no such floats.
+Status check_reduce_dtype(const ir::Module& module, PassContext& context);
 
 }  // namespace nabla::passes
