@@ -249,6 +249,15 @@ Status offload(ir::Module& module, PassContext& context) {
   return Ok{};
 }
 
+Diagnostic no_data_axes(const ir::Module& module, const std::string& zero) {
+  Diagnostic d = error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", zero);
+  if (!module.mesh()) return d;
+  std::string all;
+  for (const ir::MeshAxis& a : module.mesh()->axes) all += fmt::format("{}{}={}", all.empty() ? "" : ", ", a.name, a.size);
+  d.help = fmt::format("say which they are, such as --data-axes {}: the mesh has {}", module.mesh()->axes[0].name, all);
+  return d;
+}
+
 }  // namespace
 
 Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context) {
@@ -262,7 +271,7 @@ Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context)
     if (context.options.at("zero") == "0" && context.options.at("zero-axes").empty()) return module;
     if (context.options.at("zero") == "0")
       return error(Code::kBadOption, "zero-axes={} is given, and zero is 0", context.options.at("zero-axes"));
-    return error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", context.options.at("zero"));
+    return no_data_axes(module, context.options.at("zero"));
   }
   if (module.stage != ir::Stage::kTraced)
     return error(Code::kWrongStage, "data-axes={}: at stage {} gradients are no calls any more; layouts are said in the program",

@@ -342,6 +342,10 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(refusal("nabla 1 traced\nfunc @f(%x: f32[8]) {\n  return %x\n}\n", {{"layouts", "w=tp"}}),
             "layout `w=tp`: the module has no mesh");
   EXPECT_EQ(refusal(kModel, {{"zero", "3"}}), "zero=3 needs data-axes: the axes of the mesh along which the batch lies");
+  ir::Target target;
+  passes::PassContext no_axes{ops::all_ops(), target, options_of({{"zero", "3"}})};
+  EXPECT_EQ(passes::apply_strategy(parsed(kModel), no_axes).errors()[0].help,
+            "say which they are, such as --data-axes dp: the mesh has dp=4, tp=2");
   EXPECT_EQ(refusal(kModel, {{"data-axes", "pd"}}), "data-axes: mesh pod (dp=4, tp=2) has no axis `pd`; did you mean `dp`?");
   EXPECT_EQ(refusal(kModel, {{"data-axes", "dp,dp"}}), "data-axes names dp twice");
   for (const char* list : {"dp,", ",dp", ","})
