@@ -53,6 +53,13 @@ std::optional<Shape> common_shape(const std::vector<ir::Val>& operands) {
   return out;
 }
 
+// Inside of a region shapes are those of a rank's parts, which its author may have taken for those of the arrays.
+Diagnostic with_parts(Diagnostic d) {
+  for (const Frame* f = Frame::current().get(); f && d.code == Code::kShapeMismatch; f = f->parent.get())
+    d.notes.insert(d.notes.end(), f->parts.begin(), f->parts.end());
+  return d;
+}
+
 // Throws E0203 where two shapes have known sizes in one place that differ, and neither is 1.
 void refuse_shapes(std::string_view op, const std::vector<ir::Val>& operands, const Site& site) {
   for (size_t a = 0; a < operands.size(); ++a)
@@ -66,7 +73,7 @@ void refuse_shapes(std::string_view op, const std::vector<ir::Val>& operands, co
                            i == 1 ? "the last dimension" : fmt::format("dimension {} from the end", i));
         Diagnostic d = e.diagnostics()[0];
         d.help = "sizes must be equal, or 1, counted from the last dimension: reshape or transpose one of the two";
-        throw Error(std::move(d));
+        throw Error(with_parts(std::move(d)));
       }
     }
 }
@@ -124,7 +131,11 @@ std::vector<Tensor> emit(std::string_view op, const std::vector<Arg>& operands, 
   }
   Result<std::vector<ir::Val>> added =
       b.try_add(op, std::move(values), frame->context->sizes.resolve(std::move(attrs)));
-  if (!added.ok()) throw Error(std::move(added.errors()));
+  if (!added.ok()) {
+    Diagnostics errors = std::move(added.errors());
+    errors[0] = with_parts(std::move(errors[0]));
+    throw Error(std::move(errors));
+  }
   std::vector<Tensor> out;
   for (ir::Val v : *added) out.push_back(frame->wrap(v));
   return out;

@@ -69,6 +69,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
   const void* program = nullptr;
   /// Of the function of a manual region: the mesh axes for whose ranks it is written.
   std::vector<std::string> manual;
+  std::vector<std::string> parts;  ///< and which of its arguments are parts of an array, a sentence each
   /// Of the function of one example of a batch.
   bool batched = false;
 

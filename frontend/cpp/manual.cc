@@ -123,6 +123,10 @@ Region::Region(std::vector<P> in, std::vector<std::string> axes, std::vector<Ten
 
 void Region::enter() const {
   for (const ir::AxisRef& a : axes_) Frame::current()->manual.push_back(a.name);
+  for (size_t i = 0; i < operands_.size(); ++i)
+    if (parts_[i] != operands_[i].type())
+      Frame::current()->parts.push_back(fmt::format("argument {} of the shard_map is the part {} of {}, laid out as {}", i, parts_[i].str(),
+                                                    operands_[i].type().str(), in_[i].str()));
 }
 
 std::vector<Tensor> Region::call(const TracedFunction& f, const std::vector<P>& out) const {

@@ -81,6 +81,26 @@ TEST(Sharding, UnevenShardsAreAskedFor) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
+// A function that was written for whole arrays: the error says which of its arguments are parts, and of what.
+TEST(Sharding, ShapesThatDoNotFitInARegionSayWhoseParts) {
+  auto notes = [](auto f) {
+    try {
+      Program program;
+      program.mesh("pod", {{"dp", 2}, {"tp", 3}});
+      program.entry("f", {{"x", f32, {8, 6}}}, [&](Tensor x) -> Outputs {
+        return {{"y", shard_map([&](Tensor a) { return f(a, x); }, {P("dp", "")}, {P("dp", "")})(x)}};
+      });
+    } catch (const Error& e) {
+      return e.diagnostics()[0].notes;
+    }
+    return std::vector<std::string>();
+  };
+  const std::string part = "argument 0 of the shard_map is the part f32[4,6] of f32[8,6], laid out as <dp, {}>";
+  for (const std::vector<std::string>& said : {notes([](Tensor a, Tensor) { return reshape(a, {6, 8}); }),
+                                               notes([](Tensor a, Tensor x) { return a + x; })})
+    EXPECT_EQ(std::count(said.begin(), said.end(), part), 1);
+}
+
 // Where a collective may stand, and which layouts a region has.
 TEST(Sharding, RegionsAreCheckedAtTheLineOfTheUser) {
   auto in_entry = [](auto f) {
