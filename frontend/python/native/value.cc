@@ -504,7 +504,7 @@ nabla::Tensor Value::operand() const {
 PlacementRef Value::placement() const {
   if (placement_ || array_ || donated_) return placement_;
   const std::shared_ptr<Frame>& frame = traced_.frame();
-  if (!frame->context->module.mesh()) return nullptr;
+  if (!frame->context->module.mesh() || traced_.type().is_residual()) return nullptr;  // many values have no one layout
   const ir::Function& f = frame->builder.function();
   if (!f.values[traced_.id()].sharding) {
     ir::ShardingRef layout = layout_of_value(*frame, traced_.id());
