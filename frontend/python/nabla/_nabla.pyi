@@ -459,7 +459,8 @@ class Tensor:
         self, mesh: DeviceMesh, dim_specs: Iterable[_Raw] | ShardingSpec, replicated_axes: Iterable[str] | None = None
     ) -> Tensor: ...
     def with_sharding_constraint(
-        self, mesh: DeviceMesh | ShardingSpec, dim_specs: Iterable[_Raw] | ShardingSpec | None = None,
+        self, mesh: DeviceMesh | ShardingSpec | tuple[DeviceMesh, Iterable[_Raw] | ShardingSpec],
+        dim_specs: Iterable[_Raw] | ShardingSpec | None = None,
         replicated_axes: Iterable[str] | None = None
     ) -> Tensor: ...
     @staticmethod
