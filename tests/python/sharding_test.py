@@ -89,6 +89,7 @@ def test_tensor_tells_its_layout():
     whole = x.gather()
     assert axes_of(whole) == [[], []] and whole.is_sharded and np.array_equal(whole.numpy(), X)
     plain = nb.asarray(X)
+    assert axes_of(nb.gather(x)) == [[], []] and nb.gather(plain) is plain
     assert not plain.is_sharded and plain.sharding is None and plain.num_shards == 1 and plain.local_shape == (8, 8)
 
 
