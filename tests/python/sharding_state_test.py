@@ -71,6 +71,29 @@ def test_pending_gradients_beside_another_mesh():
     assert np.allclose(w.grad.numpy(), 2 * A)
 
 
+def on_the_ring(x):
+    return nb.shard(x, RING, P("stage")) * 2
+
+
+@pytest.mark.parametrize("use, expected", [
+    (nb.jit(on_the_ring), 2 * A),
+    (nb.jit(nb.shard_map(lambda v: comm.psum(v, "stage"), RING, P("stage"), P())), A.reshape(4, 2, 8).sum(0)),
+    (nb.grad(lambda x: nb.sum(on_the_ring(x))), np.full((8, 8), 2.0)),
+    (lambda x: nb.jvp(on_the_ring, (x,), (x,))[1], 2 * A),
+    (lambda x: nb.vmap(on_the_ring)(x[None])[0], 2 * A),
+    (lambda x: nb.scan(lambda c, _: (on_the_ring(c), None), x, None, length=3)[0], 8 * A),
+    (lambda x: nb.jit(lambda v: nb.grad(lambda q: nb.sum(on_the_ring(q) ** 2))(v))(x), 8 * A)])
+def test_what_waits_is_of_another_mesh_than_a_function(use, expected):
+    waits = nb.shard(A, MESH, P("dp", "tp")) + 1
+    plain = nb.asarray(A) * 1  # waits, too, and is laid out over no mesh
+    assert np.allclose(use(plain), expected, atol=1e-5)
+    assert axes_of(waits) == [["dp"], ["tp"]] and np.allclose(waits, A + 1)
+    calls = []
+    with pytest.raises(nb.Error, match="is used beside values of mesh") as e:
+        nb.jit(lambda x: calls.append(1) or on_the_ring(x) + waits)(A)
+    assert e.value.code == "E0210" and e.value._of_another_mesh and len(calls) <= 2
+
+
 def test_copies_and_pickles_keep_layouts():
     for spec in (P("dp", "tp"), P(("dp", "tp"), None)):
         assert copy.deepcopy(spec) == pickle.loads(pickle.dumps(spec)) == copy.copy(spec) == spec

@@ -82,6 +82,16 @@ def trace(fun, types, build, names=None, like=None, mapped=None):
     Returns the function, and the tree that `fun` returned as `Result`.
     """
     enter_mesh_of(like or [])
+    try:
+        return _traced(fun, types, build, names, like, mapped)
+    except Error as e:
+        if not getattr(e, "_of_another_mesh", False) or not _nabla.leave_mesh():
+            raise
+    # What waits to be computed outside was of another mesh than the function, and is left alone now.
+    return _traced(fun, types, build, names, like, mapped)
+
+
+def _traced(fun, types, build, names, like, mapped):
     t = _nabla.Trace(name_of(fun))
     try:
         if mapped is not None:
