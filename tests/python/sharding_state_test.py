@@ -232,3 +232,8 @@ def test_exported_layouts_are_padded_on_other_meshes(tmp_path):
     program = nb.export({"f": lambda x: nb.sum(x * x)}, args={"f": {"x": nb.spec((8, 8), sharding=spec)}})
     bundle = nb.compile_bundle(program, tmp_path / "f.nbundle", mesh={"dp": 3, "tp": 1})
     assert np.isclose(bundle.run("f", x=A)["out"].item(), (A * A).sum(), rtol=1e-5)
+    table = nb.shard(B, MESH, P("tp"))  # a constant of the program
+    program = nb.export({"f": lambda x: nb.sum(nb.shard(x * x, MESH, P("dp", "tp")) * table)},
+                        args={"f": {"x": nb.spec((8, 8))}})
+    bundle = nb.compile_bundle(program, tmp_path / "f.nbundle", mesh={"dp": 1, "tp": 3})
+    assert np.isclose(bundle.run("f", x=A)["out"].item(), (A * A * B).sum(), rtol=1e-4)

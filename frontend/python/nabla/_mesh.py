@@ -12,6 +12,8 @@ from ._core import whole
 _PART = re.compile(r"([^:]+):\((\d+)\)(\d+)$")
 # Pairs of a dimension's name and axes: nabla.logical_axis_rules.
 logical_rules = contextvars.ContextVar("nabla_logical_axis_rules", default=())
+# Whether an entry of a program is traced, which may be compiled for other numbers of ranks than its mesh has now.
+exporting = contextvars.ContextVar("nabla_exporting", default=False)
 
 
 def names_of(axes, what):
@@ -316,7 +318,8 @@ def laid_out(x, spec, pads=False):
         x = _nabla.unplaced(x)
     _nabla.enter_mesh(spec.mesh._native)
     with wanting_multiples([x], [spec]):
-        return _nabla.shard(x, spec.mesh._native, spec._layout(x.shape, pads), f"shard: {x.type_str()}")
+        layout = spec._layout(x.shape, pads or exporting.get())
+        return _nabla.shard(x, spec.mesh._native, layout, f"shard: {x.type_str()}")
 
 
 def laid_out_like(x, like, without=()):

@@ -479,6 +479,8 @@ nabla::Tensor Value::operand() const {
     Frame::current()->context->need_mesh(placement_->mesh, site);
     P layout;
     layout.sharding = *placement_->sharding;
+    for (const ir::DimSharding& d : layout.sharding.dims)  // of other numbers of ranks, too
+      layout.sharding.allow_padding |= !d.axes.empty();
     return nabla::shard(whole, layout, site);
   }
   if (eager_ && !array_ && own.owns(traced_)) {
