@@ -75,8 +75,25 @@ def on_the_ring(x):
     return nb.shard(x, RING, P("stage")) * 2
 
 
+def with_rules(kind):
+    """A function whose plain form names no mesh, and whose rules do."""
+    if kind == "jvp":
+        f = nb.custom_jvp(lambda x: x * 2)
+        f.defjvp(lambda primals, tangents: (primals[0] * 2, on_the_ring(tangents[0])))
+    else:
+        f = nb.custom_vjp(lambda x: x * 2)
+        f.defvjp(lambda x: (x * 2, None), lambda kept, cotangent: (on_the_ring(cotangent) * 2,))
+    return f
+
+
 @pytest.mark.parametrize("use, expected", [
     (nb.jit(on_the_ring), 2 * A),
+    *((lambda x, holds=holds: nb.cond(holds, lambda v: v, on_the_ring, x), A if holds else 2 * A)
+      for holds in (True, False)),
+    (lambda x: nb.switch(1, [lambda v: v, lambda v: v * 3, on_the_ring], x), 3 * A),
+    (lambda x: nb.while_loop(lambda v: nb.max(v) < 40.0, on_the_ring, nb.ones_like(x)), np.full((8, 8), 64.0)),
+    (lambda x: nb.grad(lambda v: nb.sum(with_rules("jvp")(v)))(x), np.full((8, 8), 2.0)),
+    (lambda x: nb.grad(lambda v: nb.sum(with_rules("vjp")(v)))(x), np.full((8, 8), 4.0)),
     (nb.jit(nb.shard_map(lambda v: comm.psum(v, "stage"), RING, P("stage"), P())), A.reshape(4, 2, 8).sum(0)),
     (nb.grad(lambda x: nb.sum(on_the_ring(x))), np.full((8, 8), 2.0)),
     (lambda x: nb.jvp(on_the_ring, (x,), (x,))[1], 2 * A),

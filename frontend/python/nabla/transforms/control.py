@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import asarray
-from .._trace import Arguments, example_types, name_of, trace, trace_like
+from .._trace import Arguments, example_types, name_of, together, trace, trace_like
 from ..tree import difference, tree_flatten
 
 
@@ -25,6 +25,7 @@ def _unlike(a, b):
                 if x.shape != y.shape or x.dtype != y.dtype)
 
 
+@together
 def cond(pred, true_fn, false_fn, *operands):
     """true_fn(*operands) where `pred`, a bool scalar, holds, else false_fn(*operands). Only one of them runs."""
     pred = asarray(pred)
@@ -33,6 +34,7 @@ def cond(pred, true_fn, false_fn, *operands):
     return result.rebuild(_nabla.cond(pred, then, otherwise, arguments.tensors))
 
 
+@together
 def switch(index, branches, *operands):
     """branches[index](*operands); an index out of range runs the first or the last one."""
     if not branches:
@@ -42,6 +44,7 @@ def switch(index, branches, *operands):
     return result.rebuild(_nabla.switch(asarray(index), functions, arguments.tensors))
 
 
+@together
 def while_loop(cond_fn, body_fn, init_val, *, trip_count=None):
     """body_fn(state) again and again while cond_fn(state) holds. The state keeps its types.
 
@@ -86,6 +89,7 @@ def fori_loop(lower, upper, body_fun, init_val):
     return out[1]
 
 
+@together
 def scan(f, init, xs=None, length=None, reverse=False):
     """`f(state, x) -> (state, y)` for every slice of the trees `xs` along their first dimension, as one loop.
 
