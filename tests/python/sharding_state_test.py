@@ -111,6 +111,18 @@ def test_what_waits_is_of_another_mesh_than_a_function(use, expected):
     assert e.value.code == "E0210" and e.value._of_another_mesh and len(calls) <= 2
 
 
+@pytest.mark.parametrize("use, expected", [
+    (lambda x, one: nb.scan(lambda c, _: (c * 2, None), x, None, length=3)[0], 8 * A),
+    (lambda x, one: nb.scan(lambda c, row: (c + row, None), nb.zeros(8), x)[0], A.sum(0)),
+    (lambda x, one: nb.cond(one > 0, lambda v: v * 2, lambda v: v, nb.ones(8)), np.full(8, 2.0)),
+    (lambda x, one: nb.switch(one, [lambda v: v, lambda v: v * 3], nb.ones(8)), np.full(8, 3.0))])
+def test_loops_and_branches_of_another_mesh_than_what_waits(use, expected):
+    x = nb.shard(A, MESH, P("dp")).realize()
+    one = nb.max(nb.shard(np.ones(8, np.int32), MESH, P("tp"))).realize()
+    waits = nb.shard(A, RING, P("stage")) * 2
+    assert np.allclose(use(x, one), expected, atol=1e-5) and np.allclose(waits, 2 * A)
+
+
 def test_copies_and_pickles_keep_layouts():
     for spec in (P("dp", "tp"), P(("dp", "tp"), None)):
         assert copy.deepcopy(spec) == pickle.loads(pickle.dumps(spec)) == copy.copy(spec) == spec

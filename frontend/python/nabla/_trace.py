@@ -161,5 +161,5 @@ def enter_mesh_of(tensors):
             return _nabla.enter_mesh(placement[0])
 
 
-__all__ = ["Arguments", "Error", "Result", "example_types", "is_array", "name_of", "together", "trace", "trace_like",
-           "type_text"]
+__all__ = ["Arguments", "Error", "Result", "enter_mesh_of", "example_types", "is_array", "name_of", "together", "trace",
+           "trace_like", "type_text"]
