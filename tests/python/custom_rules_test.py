@@ -170,6 +170,19 @@ class Largest(nb.ReduceOperation):
         return [nb.max(args[0], axis=kwargs["axis"])]
 
 
+class Tripled(nb.Operation):
+    """Its rules give their only tensor itself."""
+
+    def kernel(self, args, kwargs):
+        return args[0] * 3
+
+    def vjp_rule(self, primals, cotangents, outputs, kwargs):
+        return cotangents[0] * 30 if kwargs.get("right", True) else None
+
+    def jvp_rule(self, primals, tangents, outputs, kwargs):
+        return tangents[0] * 30
+
+
 class Shifted(nb.CollectiveOperation):
     def kernel(self, args, kwargs):
         return [nb.ops.communication.ppermute(args[0], [(0, 1), (1, 0)])]
@@ -202,7 +215,16 @@ def test_op_class_of_ranks():
     assert nb.grad(lambda v: nb.sum(Shifted()(v) * weights))(x).tolist() == [3, 4, 1, 2]
 
 
+@pytest.mark.parametrize("shape", [(1,), (3,), (1, 3)])
+def test_rules_of_op_classes_may_give_their_only_tensor(shape):
+    x = nb.ones(shape)
+    assert nb.allclose(nb.grad(lambda v: nb.sum(Tripled()(v)))(x), nb.full(shape, 30.0)).item()
+    assert nb.allclose(nb.jvp(Tripled(), (x,), (x,))[1], nb.full(shape, 30.0)).item()
+
+
 def test_op_class_says_what_is_wrong_with_it():
+    with pytest.raises(TypeError, match="Tripled.vjp_rule gives None, expected a list of tensors"):
+        nb.grad(lambda v: nb.sum(Tripled()(v, right=False)))(nb.ones(3))
     with pytest.raises(TypeError, match="Bad.compute_physical_shape would not be called: shapes and dtypes follow"):
         type("Bad", (nb.Operation,), {"compute_physical_shape": lambda *a: None})
     with pytest.raises(NotImplementedError, match="Operation has no kernel"):

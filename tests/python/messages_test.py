@@ -41,6 +41,14 @@ def test_the_argument_is_named():
     assert "chunk: chunks is 0" in said(lambda: nb.chunk(x, 0))
 
 
+def test_places_of_a_slice_are_known():
+    x = nb.arange(8.0)
+    text = said(lambda: nb.jit(lambda x, i: nb.slice_tensor(x, [i], [2]))(x, 3), TypeError)
+    assert "slice_tensor of f32[8]: its start has a traced tensor" in text and "nabla.dynamic_slice takes" in text
+    assert "its size has 1.5, expected ints" in said(lambda: nb.slice_tensor(x, [0], [1.5]), TypeError)
+    assert nb.slice_tensor(x, [nb.asarray(2)], [np.int64(2)]).tolist() == [2, 3]
+
+
 def test_a_layer_says_which_it_is_and_what_it_got():
     class Net(nn.Module):
         def __init__(self):

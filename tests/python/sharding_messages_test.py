@@ -102,6 +102,22 @@ def test_examples_know_their_layout_and_how_many_batches_there_are():
     assert seen[-1] == 0
 
 
+@pytest.mark.parametrize("way", [lambda f: f, nb.jit])
+@pytest.mark.parametrize("rows", [8, 5])
+def test_derivatives_in_several_directions(way, rows):
+    x = nb.shard(nb.asarray(X[:rows, 0]), MESH, P("tp"))
+    slopes = np.diag(np.cos(X[:rows, 0]))
+    assert np.allclose(way(nb.jacrev(nb.sin))(x), slopes, atol=1e-6)
+    curvature = way(nb.jacrev(nb.jacfwd(lambda x: nb.sum(nb.sin(x)))))(x)
+    assert np.allclose(curvature, -np.diag(np.sin(X[:rows, 0])), atol=1e-6)
+
+    def pulled_back(x, directions):
+        back = nb.vjp(nb.sin, x)[1]
+        return nb.vmap(lambda d: back(d)[0])(directions)
+
+    assert np.allclose(way(pulled_back)(x, nb.eye(rows)[:3]), slopes[:3], atol=1e-6)
+
+
 def program():
     return nb.export({"step": lambda state, x: (state, nb.grad(lambda w: nb.sum((x @ w) ** 2))(state["w"]))},
                      state={"w": nb.spec((16, 4))}, args={"step": {"x": nb.spec((8, 16))}})

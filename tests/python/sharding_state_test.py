@@ -71,6 +71,58 @@ def test_pending_gradients_beside_another_mesh():
     assert np.allclose(w.grad.numpy(), 2 * A)
 
 
+def on_the_ring(x):
+    return nb.shard(x, RING, P("stage")) * 2
+
+
+def with_rules(kind):
+    """A function whose plain form names no mesh, and whose rules do."""
+    if kind == "jvp":
+        f = nb.custom_jvp(lambda x: x * 2)
+        f.defjvp(lambda primals, tangents: (primals[0] * 2, on_the_ring(tangents[0])))
+    else:
+        f = nb.custom_vjp(lambda x: x * 2)
+        f.defvjp(lambda x: (x * 2, None), lambda kept, cotangent: (on_the_ring(cotangent) * 2,))
+    return f
+
+
+@pytest.mark.parametrize("use, expected", [
+    (nb.jit(on_the_ring), 2 * A),
+    *((lambda x, holds=holds: nb.cond(holds, lambda v: v, on_the_ring, x), A if holds else 2 * A)
+      for holds in (True, False)),
+    (lambda x: nb.switch(1, [lambda v: v, lambda v: v * 3, on_the_ring], x), 3 * A),
+    (lambda x: nb.while_loop(lambda v: nb.max(v) < 40.0, on_the_ring, nb.ones_like(x)), np.full((8, 8), 64.0)),
+    (lambda x: nb.grad(lambda v: nb.sum(with_rules("jvp")(v)))(x), np.full((8, 8), 2.0)),
+    (lambda x: nb.grad(lambda v: nb.sum(with_rules("vjp")(v)))(x), np.full((8, 8), 4.0)),
+    (nb.jit(nb.shard_map(lambda v: comm.psum(v, "stage"), RING, P("stage"), P())), A.reshape(4, 2, 8).sum(0)),
+    (nb.grad(lambda x: nb.sum(on_the_ring(x))), np.full((8, 8), 2.0)),
+    (lambda x: nb.jvp(on_the_ring, (x,), (x,))[1], 2 * A),
+    (lambda x: nb.vmap(on_the_ring)(x[None])[0], 2 * A),
+    (lambda x: nb.scan(lambda c, _: (on_the_ring(c), None), x, None, length=3)[0], 8 * A),
+    (lambda x: nb.jit(lambda v: nb.grad(lambda q: nb.sum(on_the_ring(q) ** 2))(v))(x), 8 * A)])
+def test_what_waits_is_of_another_mesh_than_a_function(use, expected):
+    waits = nb.shard(A, MESH, P("dp", "tp")) + 1
+    plain = nb.asarray(A) * 1  # waits, too, and is laid out over no mesh
+    assert np.allclose(use(plain), expected, atol=1e-5)
+    assert axes_of(waits) == [["dp"], ["tp"]] and np.allclose(waits, A + 1)
+    calls = []
+    with pytest.raises(nb.Error, match="is used beside values of mesh") as e:
+        nb.jit(lambda x: calls.append(1) or on_the_ring(x) + waits)(A)
+    assert e.value.code == "E0210" and e.value._of_another_mesh and len(calls) <= 2
+
+
+@pytest.mark.parametrize("use, expected", [
+    (lambda x, one: nb.scan(lambda c, _: (c * 2, None), x, None, length=3)[0], 8 * A),
+    (lambda x, one: nb.scan(lambda c, row: (c + row, None), nb.zeros(8), x)[0], A.sum(0)),
+    (lambda x, one: nb.cond(one > 0, lambda v: v * 2, lambda v: v, nb.ones(8)), np.full(8, 2.0)),
+    (lambda x, one: nb.switch(one, [lambda v: v, lambda v: v * 3], nb.ones(8)), np.full(8, 3.0))])
+def test_loops_and_branches_of_another_mesh_than_what_waits(use, expected):
+    x = nb.shard(A, MESH, P("dp")).realize()
+    one = nb.max(nb.shard(np.ones(8, np.int32), MESH, P("tp"))).realize()
+    waits = nb.shard(A, RING, P("stage")) * 2
+    assert np.allclose(use(x, one), expected, atol=1e-5) and np.allclose(waits, 2 * A)
+
+
 def test_copies_and_pickles_keep_layouts():
     for spec in (P("dp", "tp"), P(("dp", "tp"), None)):
         assert copy.deepcopy(spec) == pickle.loads(pickle.dumps(spec)) == copy.copy(spec) == spec
@@ -115,6 +167,19 @@ def test_axes_of_collectives():
     assert kept.sharding.replicated_axes == {"dp"}
 
 
+def test_parts_of_sizes_of_run_time_have_a_shape():
+    seen = []
+
+    def f(x):
+        seen.append((x.local_shape, x.shard_shape(7), x.gather().local_shape))
+        return x.reshape(x.local_shape[0], 2, 8)
+
+    x = nb.shard(A, MESH, P("dp"))
+    assert np.array_equal(nb.jit(f, dynamic_dims={0: {0: "rows"}})(x), A.reshape(4, 2, 8))
+    first, last, whole = seen[0]
+    assert first == last and repr(first) == "(floordiv(rows,2), 8)" and repr(whole) == "(rows, 8)"
+
+
 SPEC = ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec()])
 
 
@@ -131,6 +196,13 @@ SPEC = ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec()])
       for name, text in (("a:(1)2", r"a:\(1\)2"), ("a+b", r"a\+b"), ("d p", "d p"), ("a\nb", r"a\\nb"), ("2d", "2d"),
                          ("\xe9", "\xe9"))),
     (lambda x: DimSpec([1]), TypeError, "named by a text, got 1"),
+    (lambda x: DimSpec(["a", "b", "a"]), ValueError, "axis a stands twice"),
+    (lambda x: P(3), TypeError, "P: dimension 0 has 3, expected the name of an axis of the mesh, such as"),
+    (lambda x: P("dp", ("tp", None)), TypeError, r"P: dimension 1 has \('tp', None\), expected"),
+    (lambda x: P(None, ""), TypeError, "P: dimension 1 has '', expected"),
+    (lambda x: P("dp", ["tp", "dp"]), ValueError, "P: axis dp stands twice"),
+    (lambda x: MESH.get_coordinate("a", "dp"), TypeError, "a rank is a number, 0 to 7, got 'a'"),
+    (lambda x: MESH.get_coordinate(1.0, "dp"), TypeError, "a rank is a number, 0 to 7, got 1.0"),
     (lambda x: DimSpec(["a"], priority="x"), TypeError, "an integer from 0 on, got 'x'"),
     (lambda x: nb.shard(x, MESH, None), TypeError, "a word per dimension, .* got None"),
     (lambda x: nb.shard(x, MESH, "tp"), TypeError, "a word per dimension, .* got 'tp'"),
@@ -144,14 +216,35 @@ SPEC = ShardingSpec(MESH, [DimSpec(["dp"]), DimSpec()])
     (lambda x: nb.spec((8,), sharding=(MESH, P("dp", "tp"))), ValueError, "spec: 2 layouts of dimensions"),
     (lambda x: needs_reshard(P("a"), P("b")), TypeError, "needs_reshard takes a ShardingSpec"),
     (lambda x: compute_local_shape((8, 3, 2), SPEC, 0), ValueError, "is no layout of the shape"),
+    (lambda x: compute_local_shape(8, SPEC, 0), TypeError, "a shape is a tuple of sizes, got 8"),
+    (lambda x: compute_local_shape((-8, 3), SPEC, 0), ValueError, r"from 0 on, got -8 in \(-8, 3\)"),
+    (lambda x: compute_local_shape((8, 3), ShardingSpec(MESH, [None, None]), 8), ValueError, "ranks 0 to 7, got 8"),
     (lambda x: comm.psum(nb.shard(x, MESH, P("dp")), 3), TypeError, "named by a text, got 3"),
-    (lambda x: comm.all_gather(nb.shard(x, MESH, P("dp")), "tp"), TypeError, "'str' object cannot be interpreted"),
+    (lambda x: comm.all_gather(nb.shard(x, MESH, P("dp")), "tp"), TypeError,
+     r"all_gather of f32\[8,8\]: a dimension is given by its number, got 'tp'; .* by name: axis_name='tp'"),
+    (lambda x: nb.shard_map(lambda v: comm.all_gather(v, "dp"), MESH, P("dp"), P())(x), TypeError,
+     r"all_gather of f32\[4,8\]: a dimension is given by its number, got 'dp'; .* by name: axis_name='dp'"),
+    (lambda x: nb.shard_map(lambda v: comm.all_to_all(v, "dp", 0), MESH, P("dp"), P("dp"))(x), TypeError, "got 'dp'"),
+    (lambda x: nb.shard_map(lambda v: comm.reduce_scatter(v, 0.5), MESH, P("dp"), P("dp"))(x), TypeError, "got 0.5$"),
+    (lambda x: nb.shard_map(lambda v: comm.broadcast(v, 1), MESH, P("dp"), P("dp"))(x), TypeError,
+     "the mesh is a DeviceMesh, got 1; the rank that sends is root="),
     (lambda x: comm.ppermute(nb.shard(x, MESH, P("dp")), [(1, 2, 3)]), TypeError, "a list of pairs"),
     (lambda x: comm.ppermute(nb.shard(x, MESH, P("dp")), None), TypeError, "a list of pairs"),
     (lambda x: comm.ppermute(nb.shard(x, MESH, P("dp")), [(0, 7)], "dp"), ValueError, "7 is no place along dp"),
+    *((lambda x, pairs=pairs: nb.shard_map(lambda v: comm.ppermute(v, pairs, "dp"), MESH, P("dp"), P("dp"))(x),
+       ValueError, rf"ppermute of f32\[4,8\]: {text}, in \[\(0, 1\)") for pairs, text in (
+           ([(0, 1), (0, 0)], "place 0 sends twice"), ([(0, 1), (1, 1)], "place 1 gets twice"),
+           ([(0, 1), (1, 2)], "2 is no place along dp, where there are 0 to 1"))),
+    (lambda x: comm.ppermute(nb.shard(x, MESH, P("dp")), [(0, 1), (0, 0)], "dp"), ValueError, "place 0 sends twice"),
     (lambda x: comm.axis_index(MESH, ["dp"]), TypeError, "the name of one axis, got"),
     (lambda x: nb.vmap(lambda v: v, spmd_axis_name=("dp",), mesh=MESH)(x), TypeError, "the name of one axis"),
+    (lambda x: nb.vmap(lambda v: v, spmd_axis_name="dp", mesh="pod"), TypeError, "vmap: the mesh is a DeviceMesh"),
+    (lambda x: nb.transfer_to(x, sharding=P("tp")), TypeError, "transfer_to takes a ShardingSpec, .*got P"),
     (lambda x: nb.shard_map(3, MESH, P(), P()), TypeError, "takes a function, got 3"),
+    (lambda x: nb.shard_map(lambda v: v, MESH, "dp", P()), TypeError, "in_specs of fn is 'dp', expected a Partition"),
+    (lambda x: nb.shard_map(lambda v: v, MESH, P(), P())(v=x), TypeError, "by position, as in_specs .*, got v by name"),
+    (lambda x: nb.shard_map(lambda v: v, MESH, {0: P("dp")}, {0: P("dp"), 1: P()})(x), ValueError, "lays out result 1"),
+    (lambda x: nb.shard_map(lambda v: v, MESH, {0: P("dp")}, "dp")(x), TypeError, "out_specs has 'dp', expected"),
     (lambda x: nb.shard_map(lambda v: v, MESH, P()), ValueError, "needs in_specs and out_specs"),
     (lambda x: nb.shard_map(lambda v: v, MESH, ("dp",), P())(x), TypeError, "in_specs has 'dp', expected a Partition"),
     (lambda x: nb.shard_map(lambda v: v, MESH, P(), (P(), P()))(x), ValueError, "shard_map: out_specs of fn"),
@@ -168,3 +261,8 @@ def test_exported_layouts_are_padded_on_other_meshes(tmp_path):
     program = nb.export({"f": lambda x: nb.sum(x * x)}, args={"f": {"x": nb.spec((8, 8), sharding=spec)}})
     bundle = nb.compile_bundle(program, tmp_path / "f.nbundle", mesh={"dp": 3, "tp": 1})
     assert np.isclose(bundle.run("f", x=A)["out"].item(), (A * A).sum(), rtol=1e-5)
+    table = nb.shard(B, MESH, P("tp"))  # a constant of the program
+    program = nb.export({"f": lambda x: nb.sum(nb.shard(x * x, MESH, P("dp", "tp")) * table)},
+                        args={"f": {"x": nb.spec((8, 8))}})
+    bundle = nb.compile_bundle(program, tmp_path / "f.nbundle", mesh={"dp": 1, "tp": 3})
+    assert np.isclose(bundle.run("f", x=A)["out"].item(), (A * A * B).sum(), rtol=1e-4)

@@ -89,6 +89,7 @@ def test_tensor_tells_its_layout():
     whole = x.gather()
     assert axes_of(whole) == [[], []] and whole.is_sharded and np.array_equal(whole.numpy(), X)
     plain = nb.asarray(X)
+    assert axes_of(nb.gather(x)) == [[], []] and nb.gather(plain) is plain
     assert not plain.is_sharded and plain.sharding is None and plain.num_shards == 1 and plain.local_shape == (8, 8)
 
 
@@ -115,6 +116,7 @@ def test_methods_constraints_and_transfer():
     spec = ShardingSpec(MESH, [DimSpec(["tp"]), DimSpec()])
     for y in (x.shard(MESH, ["tp", None]), x.with_sharding(MESH, P("tp")), x.with_sharding_constraint(MESH, P("tp")),
               nb.transfer_to(x, sharding=spec), comm.with_sharding_constraint(x, spec),
+              nb.transfer_to(x, sharding=(MESH, P("tp"))), comm.with_sharding_constraint(x, (MESH, P("tp"))),
               comm.reshard(x.shard(MESH, P("dp")), MESH, P("tp"))):
         assert axes_of(y) == [["tp"], []] and np.array_equal(y.numpy(), X)
     tree = ops.shard({"a": x, "b": [x]}, MESH, P("dp"))
@@ -257,6 +259,10 @@ def test_shard_map_of_whole_tensors():
     y = f(nb.asarray(X), nb.asarray(X))
     assert axes_of(y) == [[], ["tp"]] and np.array_equal(y.numpy(), 2 * X)
     assert "shard" in str(nb.trace(f, nb.asarray(X), nb.asarray(X)))
+    for specs in (P(None, "tp"), out, {"a": P(None, "tp"), "b": (P(None, "tp"), None)}):  # of all results, or a tree
+        tree = nb.shard_map(lambda a: {"a": a, "b": (a + 1, a * 2)}, MESH, {0: P("dp")}, specs)(nb.asarray(X))
+        assert axes_of(tree["a"]) == axes_of(tree["b"][0]) == [[], ["tp"]]
+        assert axes_of(tree["b"][1]) == ([["dp"], []] if isinstance(specs, dict) else [[], ["tp"]])
 
 
 def test_shard_map_prints_what_it_makes(capsys):
@@ -360,6 +366,10 @@ def test_vmap_lays_the_batch_along_an_axis():
     f = nb.vmap(lambda x, w: nb.relu(x @ w), in_axes=(0, None), spmd_axis_name="dp", mesh=MESH)
     y = f(nb.asarray(X.reshape(2, 4, 8)), nb.asarray(X))
     assert axes_of(y) == [["dp"], [], []] and np.array_equal(y.numpy(), X.reshape(2, 4, 8) @ X)
+    within = nb.vmap(lambda x: ops.shard(x, MESH, P("tp")) * 2, spmd_axis_name="dp")  # the first to name the mesh
+    for f in (within, nb.jit(within)):
+        y = f(nb.asarray(X))
+        assert axes_of(y) == [["dp"], ["tp"]] and np.array_equal(y.numpy(), X * 2)
 
 
 def test_dimensions_lie_by_their_names():

@@ -12,6 +12,8 @@ from ._core import whole
 _PART = re.compile(r"([^:]+):\((\d+)\)(\d+)$")
 # Pairs of a dimension's name and axes: nabla.logical_axis_rules.
 logical_rules = contextvars.ContextVar("nabla_logical_axis_rules", default=())
+# Whether an entry of a program is traced, which may be compiled for other numbers of ranks than its mesh has now.
+exporting = contextvars.ContextVar("nabla_exporting", default=False)
 
 
 def names_of(axes, what):
@@ -86,10 +88,13 @@ class DeviceMesh:
     def get_coordinate(self, device_id, axis_name):
         """Where a rank lies along an axis, or along a part of one."""
         name, after, own = self._axis(axis_name)
-        if not 0 <= device_id < len(self.devices):
-            raise ValueError(f"mesh {self.name} has ranks 0 to {len(self.devices) - 1}, got {device_id}")
+        rank = whole(device_id)
+        if rank is None:
+            raise TypeError(f"mesh {self.name}: a rank is a number, 0 to {len(self.devices) - 1}, got {device_id!r}")
+        if not 0 <= rank < len(self.devices):
+            raise ValueError(f"mesh {self.name} has ranks 0 to {len(self.devices) - 1}, got {rank}")
         stride = math.prod(self.shape[self.axis_names.index(name) + 1:])
-        return device_id // (stride * after) % own
+        return rank // (stride * after) % own
 
     def get_devices_on_axis_slice(self, axis_name, coordinate):
         """The ranks that have this coordinate along the axis."""
@@ -134,6 +139,9 @@ class DimSpec:
         if not isinstance(priority, int):
             raise TypeError(f"DimSpec: a priority is an integer from 0 on, got {priority!r}")
         self.axes, self.is_open, self.priority, self.partial = names_of(axes, "DimSpec"), bool(is_open), priority, False
+        for a in self.axes:
+            if self.axes.count(a) > 1:
+                raise ValueError(f"DimSpec: axis {a} stands twice in {self.axes}: an axis cuts a dimension once")
         if partial:
             raise ValueError(f"DimSpec: partial, a sum that is still to be taken, is no layout: {_NO_PARTIAL}")
         if self.priority < 0:
@@ -174,9 +182,22 @@ class DimSpec:
 
 
 class PartitionSpec(tuple):
-    """A layout as a word per dimension: P("dp", None, ("tp", "pp")). Dimensions after the last are whole."""
+    """A layout as a word per dimension: P("dp", None, ("tp", "pp")). Dimensions after the last are whole.
+
+    Raises TypeError for words that are none, ValueError for an axis that stands twice."""
 
     def __new__(cls, *dims):
+        dims = tuple(tuple(d) if isinstance(d, list) else d for d in dims)
+        used = []
+        for i, d in enumerate(dims):
+            several = d if isinstance(d, tuple) else d.axes if isinstance(d, DimSpec) else () if d is None else (d,)
+            if not all(isinstance(a, str) and a for a in several):
+                raise TypeError(f"P: dimension {i} has {d!r}, expected the name of an axis of the mesh, such as "
+                                "\"dp\", a tuple of names, or None for a whole dimension")
+            used += several
+        for a in used:
+            if used.count(a) > 1:
+                raise ValueError(f"P: axis {a} stands twice in {dims}: an axis cuts one dimension, once")
         return super().__new__(cls, dims)
 
     def __getnewargs__(self):
@@ -297,7 +318,8 @@ def laid_out(x, spec, pads=False):
         x = _nabla.unplaced(x)
     _nabla.enter_mesh(spec.mesh._native)
     with wanting_multiples([x], [spec]):
-        return _nabla.shard(x, spec.mesh._native, spec._layout(x.shape, pads), f"shard: {x.type_str()}")
+        layout = spec._layout(x.shape, pads or exporting.get())
+        return _nabla.shard(x, spec.mesh._native, layout, f"shard: {x.type_str()}")
 
 
 def laid_out_like(x, like, without=()):
@@ -330,7 +352,7 @@ def spec_for(mesh, dim_specs, rank, replicated_axes=(), what="shard"):
     if isinstance(dim_specs, PartitionSpec):
         dims += [None] * (rank - len(dims))
     if len(dims) != rank:
-        raise ValueError(f"{what}: {len(dims)} layouts of dimensions, {dims}, for a tensor of {rank}")
+        raise ValueError(f"{what}: {len(dims)} layouts of dimensions, {dims}, for a tensor of {rank} dimensions")
     return ShardingSpec(mesh, dims, replicated_axes or ())
 
 
@@ -358,20 +380,30 @@ def _need_spec(sharding, what):
     return sharding
 
 
-def _bounds(n, spec, mesh, device_id):
+def _size_of_part(n, spec, mesh, device_id):
+    parts = spec.get_total_shards(mesh)
+    if isinstance(n, _nabla.Dim):  # known at run time, a multiple of the parts
+        return n if parts == 1 else n // parts
     coordinate = 0
     for a in spec.axes:
         coordinate = coordinate * mesh.get_axis_size(a) + mesh.get_coordinate(device_id, a)
-    chunk = -(-n // spec.get_total_shards(mesh))
-    return min(n, coordinate * chunk), min(n, (coordinate + 1) * chunk)
+    chunk = -(-n // parts)
+    return min(n, (coordinate + 1) * chunk) - min(n, coordinate * chunk)
 
 
 def compute_local_shape(global_shape, sharding, device_id):
-    """The shape of what a rank has of a tensor: of n elements along s parts ceil(n / s), fewer at the end."""
-    if len(global_shape) != len(_need_spec(sharding, "compute_local_shape").dim_specs):
+    """The shape of what a rank has of a tensor: of n elements along s parts ceil(n / s), fewer at the end; n // s of a
+    number that is known at run time."""
+    _need_spec(sharding, "compute_local_shape")
+    if not isinstance(global_shape, (list, tuple)):
+        raise TypeError(f"compute_local_shape: a shape is a tuple of sizes, got {global_shape!r}")
+    if len(global_shape) != len(sharding.dim_specs):
         raise ValueError(f"compute_local_shape: {sharding} is no layout of the shape {tuple(global_shape)}")
-    bounds = [_bounds(n, d, sharding.mesh, device_id) for n, d in zip(global_shape, sharding.dim_specs)]
-    return tuple(stop - start for start, stop in bounds)
+    for n in global_shape:
+        if isinstance(n, (str, float)) or isinstance(n, int) and n < 0:
+            raise ValueError(f"compute_local_shape: a size is a number from 0 on, got {n!r} in {tuple(global_shape)}")
+    sharding.mesh.get_axis_indices(device_id)  # says what is no rank
+    return tuple(_size_of_part(n, d, sharding.mesh, device_id) for n, d in zip(global_shape, sharding.dim_specs))
 
 
 def get_num_shards(sharding):

@@ -8,6 +8,7 @@ from ._nabla import Layout, Mesh, Tensor
 _Raw = str | Sequence[str] | DimSpec | None
 
 logical_rules: ContextVar[tuple[tuple[str, tuple[str, ...] | None], ...]]
+exporting: ContextVar[bool]
 
 def names_of(axes: object, what: str) -> list[str]: ...
 

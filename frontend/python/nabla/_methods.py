@@ -388,7 +388,7 @@ def _shard(x, mesh, dim_specs, replicated_axes=None):
 
 
 def _with_sharding_constraint(x, mesh, dim_specs=None, replicated_axes=None):
-    """This tensor, laid out over a mesh, or as a ShardingSpec in its place says: see nabla.shard."""
+    """This tensor, laid out over a mesh, or as a ShardingSpec or a pair (mesh, layout) in its place says."""
     return communication.with_sharding_constraint(x, mesh, dim_specs, replicated_axes)
 
 

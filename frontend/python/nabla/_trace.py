@@ -1,5 +1,7 @@
 """Tracing a Python function of trees into one function of the IR."""
 
+import contextvars
+import functools
 import inspect
 
 from . import _nabla
@@ -7,6 +9,7 @@ from ._core import Error, Tensor, asarray
 from .tree import tree_flatten
 
 _PLAIN = (bool, int, float, Tensor)
+_together = contextvars.ContextVar("nabla_together", default=False)
 
 
 def is_array(x):
@@ -75,6 +78,28 @@ def type_text(dtype, shape):
     return f"{name}[{','.join(str(n) for n in shape)}]"
 
 
+def together(f):
+    """`f`, which traces functions and makes the op that names them. Where they are of another mesh than what waits
+    outside of traced functions, that is left alone, and `f` is called again: an op's functions are of one module."""
+    @functools.wraps(f)
+    def made(*args, **kwargs):
+        if _together.get():
+            return f(*args, **kwargs)
+        token = _together.set(True)
+        try:
+            try:
+                return f(*args, **kwargs)
+            except Error as e:
+                if not getattr(e, "_of_another_mesh", False) or not _nabla.leave_mesh():
+                    raise
+            return f(*args, **kwargs)
+        finally:
+            _together.reset(token)
+
+    return made
+
+
+@together
 def trace(fun, types, build, names=None, like=None, mapped=None):
     """Runs `fun` on parameters of these types: `build(parameters) -> (args, kwargs)`. `like`: a tensor per parameter,
     whose layout over a mesh it has, too. `mapped`: of one example of a batch; a dimension of each of `like`, or None.
@@ -136,4 +161,5 @@ def enter_mesh_of(tensors):
             return _nabla.enter_mesh(placement[0])
 
 
-__all__ = ["Arguments", "Error", "Result", "example_types", "is_array", "name_of", "trace", "trace_like", "type_text"]
+__all__ = ["Arguments", "Error", "Result", "enter_mesh_of", "example_types", "is_array", "name_of", "together", "trace",
+           "trace_like", "type_text"]

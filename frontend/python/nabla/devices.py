@@ -133,15 +133,15 @@ def to_device(x, device):
 
 
 def transfer_to(x, device=None, sharding=None):
-    """x, or all tensors of a tree, on a device, or laid out as a ShardingSpec says; the derivative goes the same way
-    back. Raises TypeError for neither and for both."""
+    """x, or all tensors of a tree, on a device, or laid out as a ShardingSpec or a pair such as (mesh, P("dp")) says;
+    the derivative goes the same way back. Raises TypeError for neither and for both."""
     if (device is None) == (sharding is None):
         raise TypeError("transfer_to: " + ("neither a device nor a sharding" if device is None else
                                            "a device and a sharding: a layout says which rank has what"))
     if sharding is None:
         return to_device(x, device)
-    from .ops.communication import with_sharding_constraint
-    return with_sharding_constraint(x, sharding)
+    from .ops.communication import _laid_out_as
+    return _laid_out_as("transfer_to", x, sharding)
 
 
 def cpu(x):

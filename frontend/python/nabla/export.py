@@ -14,7 +14,7 @@ import zipfile
 
 from . import _nabla, _options, _spread, distributed
 from ._core import Tensor, asarray, default_float, dtype_of
-from ._mesh import DeviceMesh, ShardingSpec, spec_for, spec_of
+from ._mesh import DeviceMesh, ShardingSpec, exporting, spec_for, spec_of
 from ._trace import is_array, name_of, type_text
 from .tree import tree_flatten, tree_structure
 
@@ -233,7 +233,11 @@ def _add_entry(program, name, f, inputs, leaves, form):
         return rows
 
     made = {}
-    program.entry(name, [(n, s.dtype, s.shape, s._layout()) for n, s in zip(inputs.names, inputs.specs)], body)
+    token = exporting.set(True)
+    try:
+        program.entry(name, [(n, s.dtype, s.shape, s._layout()) for n, s in zip(inputs.names, inputs.specs)], body)
+    finally:
+        exporting.reset(token)
     return made
 
 

@@ -159,6 +159,7 @@ void set_error(const Error& e) {
   for (Diagnostic& d : shown) d = for_python(std::move(d));
   py::object value = py::handle(error_type())(shown.empty() ? e.what() : to_string(shown));
   if (!e.diagnostics().empty()) value.attr("code") = code_name(e.diagnostics()[0].code);
+  if (dynamic_cast<const OtherMesh*>(&e) != nullptr) value.attr("_of_another_mesh") = true;
   PyErr_SetObject(error_type(), value.ptr());
 }
 

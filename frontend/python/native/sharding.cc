@@ -213,6 +213,7 @@ void bind_sharding(py::module_& m) {
   m.def("unplaced", [](const Value& v) { return v.unplaced(); });
   // Outside of traced functions: what comes now may use tensors of this mesh.
   m.def("enter_mesh", &Eager::enter_mesh);
+  m.def("leave_mesh", &Eager::leave_mesh);
   bind_collectives(m);
 }
 

@@ -479,6 +479,8 @@ nabla::Tensor Value::operand() const {
     Frame::current()->context->need_mesh(placement_->mesh, site);
     P layout;
     layout.sharding = *placement_->sharding;
+    for (const ir::DimSharding& d : layout.sharding.dims)  // of other numbers of ranks, too
+      layout.sharding.allow_padding |= !d.axes.empty();
     return nabla::shard(whole, layout, site);
   }
   if (eager_ && !array_ && own.owns(traced_)) {
@@ -504,7 +506,7 @@ nabla::Tensor Value::operand() const {
 PlacementRef Value::placement() const {
   if (placement_ || array_ || donated_) return placement_;
   const std::shared_ptr<Frame>& frame = traced_.frame();
-  if (!frame->context->module.mesh()) return nullptr;
+  if (!frame->context->module.mesh() || traced_.type().is_residual()) return nullptr;  // many values have no one layout
   const ir::Function& f = frame->builder.function();
   if (!f.values[traced_.id()].sharding) {
     ir::ShardingRef layout = layout_of_value(*frame, traced_.id());

@@ -23,8 +23,9 @@ class Operation:
     """An op: `kernel(args, kwargs)` maps a list of tensors to one, or to a list.
 
     `vjp_rule(primals, cotangents, outputs, kwargs)` gives the gradients by the args, None for zero;
-    `jvp_rule(primals, tangents, outputs, kwargs)` the tangents of the outputs. Without rules the derivative is that of
-    the kernel; where one of them is there, it is used for both modes as far as it says. Instances keep no state.
+    `jvp_rule(primals, tangents, outputs, kwargs)` the tangents of the outputs: a list, or the only one itself. Without
+    rules the derivative is that of the kernel; where one of them is there, it is used for both modes as far as it says.
+    Instances keep no state.
 
     `op(args, kwargs)` takes a list of tensors and gives a list of them; `op(x, y, axis=0)` gives the result itself.
     Raises TypeError for a class that defines what follows from its kernel here, such as compute_physical_shape.
@@ -60,6 +61,13 @@ class Operation:
     def _has(self, rule):
         return getattr(type(self), rule) is not getattr(Operation, rule)
 
+    def _listed(self, rule, given):
+        if isinstance(given, Tensor):
+            return (given,)
+        if not isinstance(given, (list, tuple)):
+            raise TypeError(f"{self.name}.{rule} gives {given!r}, expected a list of tensors, with None for a zero")
+        return tuple(given)
+
     def __call__(self, *args, **kwargs):
         listed = len(args) in (1, 2) and isinstance(args[0], (list, tuple)) and not kwargs
         if listed:
@@ -80,7 +88,7 @@ class Operation:
 
         def tangents(primals, ts):
             out = plain(*primals)
-            return out, tuple(self.jvp_rule(list(primals), list(ts), list(out), kwargs))
+            return out, self._listed("jvp_rule", self.jvp_rule(list(primals), list(ts), list(out), kwargs))
 
         def forward(*xs):
             out = f(*xs)
@@ -88,7 +96,7 @@ class Operation:
 
         def backward(kept, cotangents):
             primals, outputs = kept
-            return tuple(self.vjp_rule(list(primals), list(cotangents), list(outputs), kwargs))
+            return self._listed("vjp_rule", self.vjp_rule(list(primals), list(cotangents), list(outputs), kwargs))
 
         plain.__name__ = self.name
         f = plain

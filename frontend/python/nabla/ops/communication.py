@@ -60,13 +60,21 @@ def shard(x, mesh, dim_specs, replicated_axes=None, partial_sum_axes=None):
 
 
 def with_sharding_constraint(x, sharding, dim_specs=None, replicated_axes=None):
-    """x, or every tensor of a tree, laid out as a ShardingSpec says, or as a mesh and what shard takes beside it."""
-    if isinstance(sharding, ShardingSpec) and dim_specs is None:
-        return shard(x, sharding.mesh, sharding, replicated_axes)
+    """x, or every tensor of a tree, laid out as a ShardingSpec or a pair such as (mesh, P("dp")) says, or as a mesh and
+    what shard takes beside it."""
+    return _laid_out_as("with_sharding_constraint", x, sharding, dim_specs, replicated_axes)
+
+
+def _laid_out_as(what, x, sharding, dim_specs=None, replicated_axes=None):
+    """As with_sharding_constraint, for the function `what`."""
+    if dim_specs is None and isinstance(sharding, ShardingSpec):
+        sharding = (sharding.mesh, sharding)
+    if dim_specs is None and isinstance(sharding, tuple) and len(sharding) == 2 and isinstance(sharding[0], DeviceMesh):
+        sharding, dim_specs = sharding
     if not isinstance(sharding, DeviceMesh) or dim_specs is None:
         given = repr(sharding) if dim_specs is None else f"{sharding!r} and {dim_specs!r}"
-        raise TypeError("with_sharding_constraint takes a ShardingSpec, which names its mesh, or a mesh and a "
-                        f"PartitionSpec, got {given}")
+        raise TypeError(f"{what} takes a ShardingSpec, which names its mesh, or a mesh and a PartitionSpec, got "
+                        f"{given}")
     return shard(x, sharding, dim_specs, replicated_axes)
 
 
@@ -139,17 +147,25 @@ def _of_trees(collective):
     return of_tree
 
 
+def _dim_of(axis, x, what):
+    """A dimension of x, counted from the front."""
+    if not hasattr(axis, "__index__"):
+        hint = f"; axes of the mesh are given by name: axis_name={axis!r}" if isinstance(axis, str) else ""
+        raise TypeError(f"{what} of {x.type_str()}: a dimension is given by its number, got {axis!r}{hint}")
+    return axis_of(axis, x.ndim, what)
+
+
 @_of_trees
 def all_gather(sharded_tensor, axis=None, axis_name=None):
     """The tensor with dimension `axis` whole on every rank; None: all dimensions. `axis_name`: along these axes alone.
     Inside of a region the ranks' values joined along dimension `axis` (0), over the region's axes or `axis_name`."""
     x = asarray(sharded_tensor)
     if _region.get():
-        return _nabla.all_gather(x, _axes_here(axis_name), 0 if axis is None else axis)
+        return _nabla.all_gather(x, _axes_here(axis_name), 0 if axis is None else _dim_of(axis, x, "all_gather"))
     spec = spec_of(x)
     if spec is None:
         return x
-    dims = range(x.ndim) if axis is None else [axis_of(axis, x.ndim, "all_gather")]
+    dims = range(x.ndim) if axis is None else [_dim_of(axis, x, "all_gather")]
     return laid_out(x, _cleared(spec, dims, None if axis_name is None else _axes_of(spec, axis_name, "all_gather")))
 
 
@@ -237,10 +253,10 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
     x = asarray(sharded_tensor)
     if reduce_op != "sum":
         raise ValueError(f"reduce_scatter: reduce_op is \"sum\", got {reduce_op!r}")
+    dim = _dim_of(axis, x, "reduce_scatter")
     if _region.get():
-        return _nabla.psum_scatter(x, _axes_here(axis_name), axis)
+        return _nabla.psum_scatter(x, _axes_here(axis_name), dim)
     spec = _need_spec(x, "reduce_scatter")
-    dim = axis_of(axis, x.ndim, "reduce_scatter")
     if axis_name is not None:
         axes = _axes_of(spec, axis_name, "reduce_scatter")
     else:
@@ -262,15 +278,14 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
     comes lies along a new dimension `concat_axis`. A tensor that is laid out has no dimension of ranks: ValueError.
     """
     x = asarray(sharded_tensor)
+    split, join = _dim_of(split_axis, x, "all_to_all"), _dim_of(concat_axis, x, "all_to_all")
     if _region.get():
         axes = _axes_here(axis_name)
-        return _nabla.all_to_all(x, axes, split_axis, concat_axis) if tiled else _untiled(
-            x, axes, axis_of(split_axis, x.ndim, "all_to_all"), axis_of(concat_axis, x.ndim, "all_to_all"))
+        return _nabla.all_to_all(x, axes, split, join) if tiled else _untiled(x, axes, split, join)
     if not tiled:
         raise ValueError("all_to_all: tiled=False is for functions of one rank (nabla.shard_map), where a dimension "
                          "may have an element for each rank; of a tensor that is laid out, leave it out")
     spec = _need_spec(x, "all_to_all")
-    split, join = axis_of(split_axis, x.ndim, "all_to_all"), axis_of(concat_axis, x.ndim, "all_to_all")
     dims = [list(d.axes) for d in spec.dim_specs]
     axes = dims[join] if axis_name is None else _axes_of(spec, axis_name, "all_to_all")
     if not axes or dims[join][-len(axes):] != axes:
@@ -301,17 +316,16 @@ def ppermute(sharded_tensor, permutation, axis_name=None):
     x = asarray(sharded_tensor)
     pairs = _pairs_of(permutation)
     if _region.get():
-        return _nabla.ppermute(x, _axes_here(axis_name), pairs)
+        axes = _axes_here(axis_name)
+        _check_pairs(x, pairs, _nabla.axis_size(axes), "place", f"along {', '.join(axes)}, where there are")
+        return _nabla.ppermute(x, axes, pairs)
     spec = _need_spec(x, "ppermute")
     if axis_name is None:
         axes, pairs = _moves(x, spec, pairs)
     else:
         axes = _axes_of(spec, axis_name, "ppermute")
         places = math.prod(spec.mesh.get_axis_size(a) for a in axes)
-        for r in [r for p in pairs for r in p]:
-            if not 0 <= r < places:
-                raise ValueError(f"ppermute: {r} is no place along {', '.join(axes)}, where there are 0 to "
-                                 f"{places - 1}")
+        _check_pairs(x, pairs, places, "place", f"along {', '.join(axes)}, where there are")
     if not axes:
         return x
     return _on_parts("ppermute", x, spec, spec, lambda part: _nabla.ppermute(part, axes, pairs))
@@ -326,16 +340,20 @@ def _pairs_of(permutation):
     raise TypeError(f"ppermute: a permutation is a list of pairs (from, to) of ranks, got {permutation!r}")
 
 
-def _moves(x, spec, pairs):
-    """Pairs of ranks of the mesh as places along the axes that cut x."""
-    mesh = spec.mesh
+def _check_pairs(x, pairs, size, noun, where):
     for k, word in ((0, "sends"), (1, "gets")):
         ranks = [p[k] for p in pairs]
         for r in ranks:
-            if r not in mesh.devices:
-                raise ValueError(f"ppermute: {r} is no rank of mesh {mesh}, which has 0 to {len(mesh.devices) - 1}")
+            if not 0 <= r < size:
+                raise ValueError(f"ppermute of {x.type_str()}: {r} is no {noun} {where} 0 to {size - 1}, in {pairs}")
             if ranks.count(r) > 1:
-                raise ValueError(f"ppermute: rank {r} {word} twice, in {pairs}")
+                raise ValueError(f"ppermute of {x.type_str()}: {noun} {r} {word} twice, in {pairs}")
+
+
+def _moves(x, spec, pairs):
+    """Pairs of ranks of the mesh as places along the axes that cut x."""
+    mesh = spec.mesh
+    _check_pairs(x, pairs, mesh.num_devices, "rank", f"of mesh {mesh}, which has")
     cut = {a for d in spec.dim_specs for a in d.axes}
     axes = [a for a in mesh.axis_names if a in cut]
     if len(axes) != len(cut):
@@ -386,6 +404,8 @@ def distributed_broadcast(x, mesh=None, root=None):
     region: what the rank at this place along the region's axes has (0). Raises ValueError for a number that is no rank.
     """
     x = asarray(x)
+    if mesh is not None and not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"distributed_broadcast: the mesh is a DeviceMesh, got {mesh!r}; the rank that sends is root=")
     if _region.get():
         mesh, axes = _region.get()
         places = math.prod(mesh.get_axis_size(a) for a in axes)

@@ -21,13 +21,14 @@ from ..devices import transfer_to as transfer_to
 
 _T = TypeVar("_T")
 _Axes = str | Sequence[str] | None
+_Pair = tuple[DeviceMesh, Iterable[_Raw] | ShardingSpec]
 
 def shard(
     x: _T, mesh: DeviceMesh, dim_specs: Iterable[_Raw] | ShardingSpec, replicated_axes: Iterable[str] | None = None,
     partial_sum_axes: None = None
 ) -> _T: ...
 def with_sharding_constraint(
-    x: _T, sharding: ShardingSpec | DeviceMesh, dim_specs: Iterable[_Raw] | ShardingSpec | None = None,
+    x: _T, sharding: ShardingSpec | _Pair | DeviceMesh, dim_specs: Iterable[_Raw] | ShardingSpec | None = None,
     replicated_axes: Iterable[str] | None = None
 ) -> _T: ...
 def reshard(

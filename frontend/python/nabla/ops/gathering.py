@@ -10,11 +10,12 @@ from .indexing import Place, from_front, getitem
 def gather(x, indices=None, axis=0):
     """The slices of x at `indices` (integers of any shape) along `axis`: [..., *indices, ...].
 
-    Without indices: a tensor that is spread over devices as a whole one, here itself.
+    Without indices: a tensor that is laid out over a mesh, whole on every rank; another one itself.
     """
     x = asarray(x)
     if indices is None:
-        return x
+        from .communication import gather_all_axes
+        return gather_all_axes(x)
     d = axis_of(axis, x.ndim, "gather")
     return getitem(x, (slice(None),) * d + (_integers(indices, "gather"),))
 

@@ -283,6 +283,13 @@ def slice_tensor(x, start, size):
     start, size = listed(start), listed(size)
     if len(start) != x.ndim or len(size) != x.ndim:
         _nabla.fail(204, f"slice_tensor: {len(start)} starts and {len(size)} sizes for {x.type_str()}")
+    for what, values in (("start", start), ("size", size)):
+        for v in values:
+            if isinstance(v, Tensor) and v.is_traced:
+                raise TypeError(f"slice_tensor of {x.type_str()}: its {what} has a traced tensor, and must be known; "
+                                "nabla.dynamic_slice takes a window of known size at a computed place")
+            if not hasattr(v, "__index__"):
+                raise TypeError(f"slice_tensor of {x.type_str()}: its {what} has {v!r}, expected ints or symbols")
     start = [s + n if isinstance(s, int) and s < 0 else s for s, n in zip(start, x.shape)]
     stop = [-1 if isinstance(n, int) and n == -1 else s + n for s, n in zip(start, size)]
     return _nabla.slice(x, start, stop)

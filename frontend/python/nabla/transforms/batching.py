@@ -3,7 +3,7 @@
 import functools
 
 from .. import _nabla
-from .._mesh import DimSpec
+from .._mesh import DeviceMesh, DimSpec
 from .._trace import Arguments, trace
 from ..ops.communication import shard
 from ..tree import broadcast_prefix
@@ -26,6 +26,8 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
                                  spmd_axis_name=spmd_axis_name, mesh=mesh)
     if spmd_axis_name is not None and not isinstance(spmd_axis_name, str):
         raise TypeError(f"vmap: spmd_axis_name is the name of one axis, got {spmd_axis_name!r}")
+    if mesh is not None and not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"vmap: the mesh is a DeviceMesh, got {type(mesh).__name__}")
     if mesh is not None and spmd_axis_name is None:
         raise ValueError(f"vmap: mesh {mesh} without spmd_axis_name, the axis that the batch lies along")
 
@@ -37,7 +39,7 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
         spmd = spmd_axis_name or ""
         if mesh is not None:
             arguments.tensors = [_along(x, axis, mesh, spmd) for x, axis in zip(arguments.tensors, axes)]
-        types = _nabla.vmap_examples(axes, axis_size, spmd, arguments.tensors)
+        types = _nabla.vmap_examples(axes, axis_size, "", arguments.tensors)  # `fun` may be the first to name the mesh
         f, result = trace(fun, types, arguments.rebuild, like=arguments.tensors, mapped=axes)
         full = result.rebuild(result.tensors)
         prefix = broadcast_prefix(out_axes, full, _is_axis)

@@ -2,11 +2,12 @@
 
 from .. import _nabla
 from .._core import asarray
-from .._trace import Arguments, example_types, name_of, trace, trace_like
+from .._trace import Arguments, enter_mesh_of, example_types, name_of, together, trace, trace_like
 from ..tree import difference, tree_flatten
 
 
-def _branches(what, functions, arguments):
+def _branches(what, selector, functions, arguments):
+    enter_mesh_of([selector, *arguments.tensors])
     traced = [trace_like(f, arguments) for f in functions]
     first = traced[0][1]
     for _, r in traced[1:]:
@@ -25,23 +26,26 @@ def _unlike(a, b):
                 if x.shape != y.shape or x.dtype != y.dtype)
 
 
+@together
 def cond(pred, true_fn, false_fn, *operands):
     """true_fn(*operands) where `pred`, a bool scalar, holds, else false_fn(*operands). Only one of them runs."""
     pred = asarray(pred)
     arguments = Arguments(operands)
-    (then, otherwise), result = _branches("cond", [true_fn, false_fn], arguments)
+    (then, otherwise), result = _branches("cond", pred, [true_fn, false_fn], arguments)
     return result.rebuild(_nabla.cond(pred, then, otherwise, arguments.tensors))
 
 
+@together
 def switch(index, branches, *operands):
     """branches[index](*operands); an index out of range runs the first or the last one."""
     if not branches:
         raise ValueError("switch: no branches")
-    arguments = Arguments(operands)
-    functions, result = _branches("switch", list(branches), arguments)
-    return result.rebuild(_nabla.switch(asarray(index), functions, arguments.tensors))
+    index, arguments = asarray(index), Arguments(operands)
+    functions, result = _branches("switch", index, list(branches), arguments)
+    return result.rebuild(_nabla.switch(index, functions, arguments.tensors))
 
 
+@together
 def while_loop(cond_fn, body_fn, init_val, *, trip_count=None):
     """body_fn(state) again and again while cond_fn(state) holds. The state keeps its types.
 
@@ -86,6 +90,7 @@ def fori_loop(lower, upper, body_fun, init_val):
     return out[1]
 
 
+@together
 def scan(f, init, xs=None, length=None, reverse=False):
     """`f(state, x) -> (state, y)` for every slice of the trees `xs` along their first dimension, as one loop.
 
@@ -110,6 +115,7 @@ def scan(f, init, xs=None, length=None, reverse=False):
     def build(params):
         return (carry.rebuild(params[:n])[0][0], sequences.rebuild(params[n:])[0][0]), {}
 
+    enter_mesh_of(carry.tensors + sequences.tensors)
     body, result = trace(f, types, build)
     if result.treedef.kind not in (tuple, list) or len(result.treedef.children) != 2:
         raise TypeError(f"scan: {name_of(f)} returns {result.treedef}, not a pair of state and y")

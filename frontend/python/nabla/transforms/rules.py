@@ -6,7 +6,7 @@ import functools
 
 from .. import _nabla
 from .._core import Error, asarray
-from .._trace import Arguments, example_types, name_of, trace, trace_like
+from .._trace import Arguments, example_types, name_of, together, trace, trace_like
 from ..tree import tree_flatten, tree_structure
 
 
@@ -44,6 +44,7 @@ class custom_vjp:
         self._forward, self._backward = forward, backward
         return backward
 
+    @together
     def __call__(self, *args):
         if self in _active.get():
             return self._fun(*args)
@@ -129,6 +130,7 @@ class custom_jvp:
         self._rule = rule
         return rule
 
+    @together
     def __call__(self, *args):
         if self in _active.get():
             return self._fun(*args)
@@ -166,6 +168,7 @@ class custom_vmap:
         self._rule = rule
         return rule
 
+    @together
     def __call__(self, *args):
         if self._rule is None:
             raise Error(f"custom_vmap: {name_of(self._fun)} has no rule; give it by {name_of(self._fun)}.def_vmap")

@@ -19,7 +19,8 @@ def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding
     """`func` on a mesh, in one of two ways.
 
     in_specs a dict {argument: layout}: `func` is written for whole tensors; arguments are laid out so, and results by
-    `out_specs`, a dict {result: layout}. What lies between follows by propagation. None leaves a tensor as it is.
+    `out_specs`, a dict {result: layout}, or one layout for all results, or a tree of them that begins as theirs. What
+    lies between follows by propagation. None leaves a tensor as it is.
 
     in_specs a PartitionSpec, or a tuple with one per argument (a prefix of its tree): `func` is written for one rank.
     It gets the rank's parts, and its results are the parts of the results by `out_specs`. A mesh axis that a layout
@@ -49,7 +50,7 @@ def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding
     if axis_names is not None:
         raise ValueError("shard_map: axis_names belong to a function that is written for one rank, whose in_specs "
                          "are a tuple")
-    whole = _whole(func, mesh, in_specs, out_specs or {})
+    whole = _whole(func, mesh, in_specs, out_specs)
     mapped = jit(whole, auto_shard=mesh) if auto_sharding else whole
     return _printing(mapped, whole) if debug else mapped
 
@@ -69,6 +70,18 @@ def _whole(func, mesh, in_specs, out_specs):
     def laid_out(x, spec):
         return x if spec is None else shard(x, mesh, spec)
 
+    def results_laid_out(out):
+        leaves, treedef = tree_flatten(out)
+        if isinstance(out_specs, dict) and all(isinstance(i, int) for i in out_specs):
+            specs = [None] * len(leaves)
+            for i, spec in out_specs.items():
+                if not 0 <= i < len(leaves):
+                    raise ValueError(f"shard_map: out_specs lays out result {i}, and {name_of(func)} has {len(leaves)}")
+                specs[i] = spec
+        else:
+            specs = _prefix("out_specs", func, out_specs, out)
+        return treedef.unflatten([laid_out(x, spec) for x, spec in zip(leaves, specs)])
+
     @functools.wraps(func)
     def mapped(*args, **kwargs):
         for i in in_specs:
@@ -76,15 +89,21 @@ def _whole(func, mesh, in_specs, out_specs):
                 raise ValueError(f"shard_map: in_specs lays out argument {i!r}, and {name_of(func)} is called with "
                                  f"{len(args)}")
         out = func(*[laid_out(a, in_specs.get(i)) for i, a in enumerate(args)], **kwargs)
-        if not out_specs:
-            return out
-        leaves, treedef = tree_flatten(out)
-        for i in out_specs:
-            if not isinstance(i, int) or not 0 <= i < len(leaves):
-                raise ValueError(f"shard_map: out_specs lays out result {i!r}, and {name_of(func)} has {len(leaves)}")
-        return treedef.unflatten([laid_out(x, out_specs.get(i)) for i, x in enumerate(leaves)])
+        return results_laid_out(out)
 
     return mapped
+
+
+def _prefix(what, func, specs, tree):
+    """The layout of every leaf of the tree: `specs` are a tree that begins as it."""
+    try:
+        out = broadcast_prefix(specs, tree, _is_spec)
+    except ValueError as e:
+        raise ValueError(f"shard_map: {what} of {name_of(func)}: {e}") from None
+    for spec in out:
+        if not _is_spec(spec):
+            raise TypeError(f"shard_map: {what} has {spec!r}, expected a PartitionSpec such as P(\"dp\")")
+    return out
 
 
 def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
@@ -95,21 +114,21 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
         mesh.get_axis_size(a)
 
     def layouts(specs, tree, places, tensors, what):
-        try:
-            specs = broadcast_prefix(specs, tree, _is_spec)
-        except ValueError as e:
-            raise ValueError(f"shard_map: {what} of {name_of(func)}: {e}") from None
-        for spec in specs:
-            if not _is_spec(spec):
-                raise TypeError(f"shard_map: {what} has {spec!r}, expected a PartitionSpec such as P(\"dp\")")
-        out = []
+        specs, out = _prefix(what, func, specs, tree), []
         for place, t in zip(places, tensors):
             spec = P() if specs[place] is None else specs[place]
             out.append(spec_for(mesh, spec, t.ndim, what=f"shard_map: {what} of {t.type_str()}"))
         return out
 
+    if not _is_spec(in_specs) and not isinstance(in_specs, (list, tuple)):
+        raise TypeError(f"shard_map: in_specs of {name_of(func)} is {in_specs!r}, expected a PartitionSpec such as "
+                        "P(\"dp\"), a tuple with one per argument, or a dict {argument: layout}")
+
     @functools.wraps(func)
-    def mapped(*args):
+    def mapped(*args, **kwargs):
+        if kwargs:
+            raise TypeError(f"shard_map: {name_of(func)} takes its arguments by position, as in_specs lays them out, "
+                            f"got {', '.join(kwargs)} by name")
         arguments = Arguments(args)
         prefix = in_specs if _is_spec(in_specs) else tuple(in_specs)
         if not _is_spec(prefix) and len(prefix) != len(args):
