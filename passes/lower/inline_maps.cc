@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ir/cost/least_work.h"
+#include "passes/lower/fusion.h"
 
 namespace nabla::passes {
 
@@ -58,18 +59,26 @@ class Inliner {
   }
   static bool is_constant(const Tensor& t) { return t.formula.value->kind == ExprKind::kConst; }
 
-  // For shapes that differ in dimensions of extent 1 only: the view's dimension of each base dimension, -1 for those.
-  static std::optional<std::vector<int>> match_dims(const ir::Shape& base, const ir::Shape& view) {
-    std::vector<int> out;
+  // The view's dimensions that each dimension of the base is split into, none for those of extent 1. Nothing: the view joins
+  // dimensions, or cuts them elsewhere, so that positions in the base need divisions.
+  static std::optional<std::vector<std::vector<int>>> split_dims(const ir::Shape& base, const ir::Shape& view) {
+    std::vector<std::vector<int>> out;
     size_t v = 0;
     for (const ir::Dim& extent : base) {
-      bool one = extent.is(1);
-      while (!one && v < view.size() && view[v].is(1)) ++v;
-      if (!one && (v == view.size() || !(view[v] == extent))) return std::nullopt;
-      out.push_back(one ? -1 : static_cast<int>(v++));
+      std::vector<int>& parts = out.emplace_back();
+      for (ir::Dim joined = 1; !(joined == extent); ++v) {
+        if (v == view.size() || (joined.is_static() && extent.is_static() && joined.value() > extent.value())) return std::nullopt;
+        if (!view[v].is(1)) parts.push_back(static_cast<int>(v)), joined = joined * view[v];
+      }
     }
     for (; v < view.size(); ++v)
       if (!view[v].is(1)) return std::nullopt;
+    return out;
+  }
+  static Expr position(const ir::Shape& view, const std::vector<int>& parts) {
+    if (parts.empty()) return kernel_ir::index(0);
+    Expr out = kernel_ir::axis(parts[0]);
+    for (size_t i = 1; i < parts.size(); ++i) out = out * kernel_ir::dim(view[parts[i]]) + kernel_ir::axis(parts[i]);
     return out;
   }
 
@@ -79,9 +88,8 @@ class Inliner {
     if (!inlined_[view.base]) return;
     const Tensor& base = g_.tensors[view.base];
     std::map<int, Expr> at;
-    if (std::optional<std::vector<int>> dims = match_dims(base.shape, view.shape)) {
-      for (size_t d = 0; d < base.shape.size(); ++d)
-        at[static_cast<int>(d)] = (*dims)[d] < 0 ? kernel_ir::index(0) : kernel_ir::axis((*dims)[d]);
+    if (auto dims = split_dims(base.shape, view.shape)) {
+      for (size_t d = 0; d < base.shape.size(); ++d) at[static_cast<int>(d)] = position(view.shape, (*dims)[d]);
     } else {
       Expr flat = kernel_ir::index(0);
       for (size_t d = 0; d < view.shape.size(); ++d)
@@ -147,12 +155,18 @@ class Inliner {
     int reader = readers_[i][0];
     if (g_.tensors[reader].kind == TensorKind::kView) {
       // Through a reshape only where positions need no division, and the view has a map as its single reader.
-      return single_map_behind(reader) && match_dims(t.shape, g_.tensors[reader].shape);
+      if (!single_map_behind(reader) || !split_dims(t.shape, g_.tensors[reader].shape) || ends_product(f)) return false;
+      return cheap || !by_sizes_ || evaluations(g_.tensors[readers_[reader][0]].formula, reader) <= t.size() + t.size() / 64;
     }
-    const Formula& user = g_.tensors[reader].formula;
-    int64_t evaluations = std::max(user.points(), results_of(user));
-    int64_t loads = sites(user, i);
-    return cheap || (by_sizes_ && evaluations * loads <= t.size() + t.size() / 64);
+    return cheap || (by_sizes_ && evaluations(g_.tensors[reader].formula, i) <= t.size() + t.size() / 64);
+  }
+  // A map that ends a product is computed where the product is, before it is stored.
+  bool ends_product(const Formula& f) const {
+    return std::ranges::any_of(loads_of(f), [&](int u) { return g_.tensors[storage_of(g_, u)].contraction; });
+  }
+  // How often the formula computes elements of the tensor.
+  static int64_t evaluations(const Formula& user, int tensor) {
+    return std::max(user.points(), results_of(user)) * sites(user, tensor);
   }
   // Do users that compute the map themselves read fewer bytes than the map has, as often as they would read it?
   bool pays_again(const Tensor& t, const std::vector<int>& readers) const {
@@ -163,8 +177,8 @@ class Inliner {
     int self = static_cast<int>(&t - g_.tensors.data());
     return std::all_of(readers.begin(), readers.end(), [&](int r) {
       const Tensor& x = g_.tensors[r];
-      if (x.kind == TensorKind::kView) return !stored_[r] && match_dims(t.shape, x.shape).has_value();
-      return std::max(x.formula.points(), results_of(x.formula)) * sites(x.formula, self) <= kSitesAgain * t.size();
+      if (x.kind == TensorKind::kView) return !stored_[r] && split_dims(t.shape, x.shape).has_value();
+      return evaluations(x.formula, self) <= kSitesAgain * t.size();
     });
   }
   void take_in(int i) {

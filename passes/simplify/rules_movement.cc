@@ -148,6 +148,28 @@ Replacement transpose_of_dot(const Candidate& c) {
 Replacement dot_of_transposed_lhs(const Candidate& c) { return dot_of_transpose(c, 0); }
 Replacement dot_of_transposed_rhs(const Candidate& c) { return dot_of_transpose(c, 1); }
 
+// Bytes that an element has after a convert, less those before.
+int bytes_gained(const Val& from, DType to) { return bytes_of(to) - bytes_of(from.dtype()); }
+
+// Fewer bytes are moved; dtypes of as many bytes stay where they are.
+Replacement movement_of_widened(const Candidate& c) {
+  const Node* inner = c.made_by(c.operand(0), "convert");
+  if (!inner) return std::nullopt;
+  Val narrow = c.operand_of(*inner);
+  DType wide = c.operand(0).dtype();
+  if (bytes_gained(narrow, wide) <= 0) return std::nullopt;
+  return Vals{convert(c.b.op(c.op.name, {narrow}, c.attrs), wide)};
+}
+
+Replacement narrowing_of_movement(const Candidate& c) {
+  DType narrow = c.attrs.get_dtype("dtype");
+  if (!c.is_only_user(0) || bytes_gained(c.operand(0), narrow) >= 0) return std::nullopt;
+  for (const char* op : {"transpose", "reshape"})
+    if (const Node* inner = c.made_by(c.operand(0), op))
+      return Vals{c.b.op(op, {convert(c.operand_of(*inner), narrow)}, inner->attrs)};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Rule> movement_rules() {
@@ -165,6 +187,14 @@ std::vector<Rule> movement_rules() {
        "a repeated scalar moved -> the scalar repeated over the new shape",
        {"transpose", "reshape", "slice", "reverse"},
        movement_of_scalar},
+      {"movement-of-widened",
+       "transpose or reshape of convert(x) to more bytes -> the convert of x moved",
+       {"transpose", "reshape"},
+       movement_of_widened},
+      {"narrowing-of-movement",
+       "convert of a transpose or reshape of x to fewer bytes, where nobody else uses what is moved -> convert(x) moved",
+       {"convert"},
+       narrowing_of_movement},
       {"slice-whole", "slice(x) of everything -> x", {"slice"}, slice_whole},
       {"pad-nothing", "pad(x) by nothing -> x", {"pad"}, pad_nothing},
       {"reduce-nothing",

@@ -212,6 +212,14 @@ std::vector<RuleCase> movement_cases() {
          return {slice(plain_broadcast(s, {2, 3}, {}), {1, 0}, {-1, -1})};
        },
        "broadcast_in_dim"},
+      {"movement-of-widened",
+       [](B& b) -> Vals {
+         Val x = b.param("x", {DType::kBF16, {2, 3}});
+         return {plain_transpose(plain_convert(x, DType::kF32), {1, 0})};
+       },
+       "transpose convert"},
+      {"narrowing-of-movement", [](B& b) -> Vals { return {plain_convert(plain_reshape(x23(b), {6}), DType::kBF16)}; },
+       "convert reshape"},
   };
 }
 
@@ -349,6 +357,16 @@ std::vector<GuardCase> movement_guards() {
          Val once = b.op("reverse", {x23(b)}, {{"axes", Ints{0}}});
          return {b.op("reverse", {once}, {{"axes", Ints{1}}})};
        }},
+      {"movement-of-widened", "as_many_bytes",
+       [](B& b) -> Vals { return {plain_reshape(plain_convert(i23(b), DType::kF32), {6})}; }},
+      {"narrowing-of-movement", "moved_value_used_again",
+       [](B& b) -> Vals {
+         Val moved = plain_transpose(x23(b), {1, 0});
+         un("exp", moved);
+         return {plain_convert(moved, DType::kBF16)};
+       }},
+      {"narrowing-of-movement", "to_more_bytes",
+       [](B& b) -> Vals { return {plain_convert(plain_transpose(x23(b), {1, 0}), DType::kF64)}; }},
       {"transpose-of-dot", "product_used_again",
        [](B& b) -> Vals {
          Val product = dot(x23(b), b.param("w", {DType::kF32, {3, 3}}), {1}, {0});
