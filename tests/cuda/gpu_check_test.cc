@@ -91,7 +91,7 @@ TEST(GpuCheck, GoesOnAfterATaskThatFails) {
   for (const json& v : values) {
     bool broke = v.contains("failed");
     failed += broke, right += v["ok"].get<bool>();
-    if (broke) EXPECT_NE(v["failed"].get<string>().find("launching"), string::npos) << v;
+    if (broke) { EXPECT_NE(v["failed"].get<string>().find("launching"), string::npos) << v; }
   }
   EXPECT_GE(failed, 2);
   EXPECT_GE(right, 20);
