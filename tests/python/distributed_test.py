@@ -16,7 +16,7 @@ from nabla import distributed
 
 os.environ["HWLOC_HIDE_ERRORS"] = "2"  # Open MPI's hwloc writes to every rank's output where /sys is not mounted
 EXAMPLES = str(pathlib.Path("examples/python").resolve())
-MPIRUN = ("mpirun -q --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 "
+MPIRUN = ("mpirun -q --allow-run-as-root --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca odls_base_sigkill_timeout 5 "
           "--mca btl_tcp_if_include lo --mca oob_tcp_if_include lo -np").split()
 
 BEGIN = """
