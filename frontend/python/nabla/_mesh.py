@@ -338,6 +338,11 @@ def _mesh_of(name, axes):
     return DeviceMesh(name, [n for _, n in axes], [a for a, _ in axes])
 
 
+def is_mesh_and_layout(x):
+    """Whether x is a mesh and a layout over it: (mesh, P("dp"))."""
+    return isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], DeviceMesh)
+
+
 def spec_for(mesh, dim_specs, rank, replicated_axes=(), what="shard"):
     """A ShardingSpec of a tensor of this rank: from dim_specs, a PartitionSpec (which may be shorter), or a
     ShardingSpec of the mesh."""

@@ -3,24 +3,20 @@
 import functools
 
 from ._core import asarray
-from ._mesh import DeviceMesh, PartitionSpec, ShardingSpec, laid_out, spec_for, spec_of
+from ._mesh import PartitionSpec, ShardingSpec, is_mesh_and_layout, laid_out, spec_for, spec_of
 from ._trace import is_array, name_of
 from .tree import broadcast_prefix, tree_flatten, tree_leaves
 
 
-def _is_pair(x):
-    return isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], DeviceMesh)
-
-
 def _is_layout(x):
-    return x is None or isinstance(x, (ShardingSpec, PartitionSpec)) or _is_pair(x)
+    return x is None or isinstance(x, (ShardingSpec, PartitionSpec)) or is_mesh_and_layout(x)
 
 
 def _mesh_of(what, layout):
     """The mesh of a layout in such a tree; None: it is None, which leaves a tensor as it is."""
     if layout is None or isinstance(layout, ShardingSpec):
         return layout and layout.mesh
-    if not _is_pair(layout):
+    if not is_mesh_and_layout(layout):
         why = (f"which names no mesh: (mesh, {layout!r}) does" if isinstance(layout, PartitionSpec) else
                "expected a ShardingSpec, a pair such as (mesh, P(\"dp\")), or None for a tensor that stays as it is")
         raise TypeError(f"jit: {what} has {layout!r}, {why}")

@@ -14,7 +14,7 @@ import zipfile
 
 from . import _nabla, _options, _spread, distributed
 from ._core import Tensor, asarray, default_float, dtype_of
-from ._mesh import DeviceMesh, ShardingSpec, exporting, spec_for, spec_of
+from ._mesh import ShardingSpec, exporting, is_mesh_and_layout, spec_for, spec_of
 from ._trace import is_array, name_of, type_text
 from .tree import tree_flatten, tree_structure
 
@@ -30,7 +30,7 @@ class Spec:
     def __init__(self, shape=(), dtype=None, sharding=None, memory="device"):
         self.shape = tuple(shape)
         self.dtype = default_float() if dtype is None else dtype_of(dtype)
-        if isinstance(sharding, tuple) and len(sharding) == 2 and isinstance(sharding[0], DeviceMesh):
+        if is_mesh_and_layout(sharding):
             sharding = spec_for(*sharding, len(self.shape), what="spec")
         if sharding is not None and not isinstance(sharding, ShardingSpec):
             raise TypeError("spec: sharding is a ShardingSpec or a pair such as (mesh, P(\"dp\")), "

@@ -15,8 +15,8 @@ import operator
 from .. import _nabla
 from .._core import DType, asarray
 from .._mesh import (
-    DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards, laid_out, names_of,
-    needs_reshard, spec_for, spec_of)
+    DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards,
+    is_mesh_and_layout, laid_out, names_of, needs_reshard, spec_for, spec_of)
 from ..devices import accelerator, cpu, gpu, to_device, transfer_to
 from ..tree import tree_map
 from ._common import axis_of
@@ -69,7 +69,7 @@ def _laid_out_as(what, x, sharding, dim_specs=None, replicated_axes=None):
     """As with_sharding_constraint, for the function `what`."""
     if dim_specs is None and isinstance(sharding, ShardingSpec):
         sharding = (sharding.mesh, sharding)
-    if dim_specs is None and isinstance(sharding, tuple) and len(sharding) == 2 and isinstance(sharding[0], DeviceMesh):
+    if dim_specs is None and is_mesh_and_layout(sharding):
         sharding, dim_specs = sharding
     if not isinstance(sharding, DeviceMesh) or dim_specs is None:
         given = repr(sharding) if dim_specs is None else f"{sharding!r} and {dim_specs!r}"
