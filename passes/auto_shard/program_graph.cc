@@ -203,6 +203,7 @@ class Builder {
       return link(f, &n, use(f, n.operands[0]), v.said[result] >= 0 ? v.said[result] : v.spot[result]);
     }
     if (n.op->name == "shard_as") return alike(f, n);
+    if (n.op->name == "shard_by_rule") return by_rule(f, n);
     if (!n.results.empty() && v.free[static_cast<size_t>(n.results[0])]) return;
     ir::TypedOp op = ir::typed(f, n);
     bool known = n.op->factors.exists() && !n.op->traits.side_effect;
@@ -250,6 +251,22 @@ class Builder {
       for (int d = 0; d < f.type(n.operands[i]).rank(); ++d)
         out_.ties.tie({{v.spot[static_cast<size_t>(n.results[0])], d}, {v.spot[static_cast<size_t>(n.results[i])], d}});
     for (size_t i = 0; i < n.operands.size(); ++i) link(f, &n, use(f, n.operands[i]), v.spot[static_cast<size_t>(n.results[i])]);
+  }
+
+  // The result lies as the operands do, whatever the value of which it is made.
+  void by_rule(const Function& f, const Node& n) {
+    const Values& v = out_.values.at(&f);
+    Factors factors = n.op->factors(ir::typed(f, n));
+    std::vector<std::vector<std::pair<Spot, int>>> places(factors.factors.size());
+    auto add = [&](Spot spot, const Factors::Tensor& dims) {
+      for (size_t d = 0; d < dims.size(); ++d)
+        if (dims[d].size() == 1) places[static_cast<size_t>(dims[d][0])].push_back({spot, static_cast<int>(d)});
+    };
+    Spot result = v.spot[static_cast<size_t>(n.results[0])];
+    add(result, factors.results[0]);
+    for (size_t i = 1; i < n.operands.size(); ++i) add(tied_use(f, n, n.operands[i]), factors.operands[i]);
+    for (const auto& of_factor : places) out_.ties.tie(of_factor);
+    link(f, &n, use(f, n.operands[0]), result);
   }
 
   // A manual region takes and gives what its layouts say.

@@ -11,7 +11,9 @@ using ir::FunctionPtr;
 using ir::Node;
 
 bool is_about_layouts(const Node& n) {
-  return n.op->name == "shard" || n.op->name == "shard_as" || n.op->name == "propagation_barrier";
+  for (const char* name : {"shard", "shard_as", "shard_by_rule", "propagation_barrier"})
+    if (n.op->name == name) return true;
+  return false;
 }
 
 ir::Module without_layouts(const ir::Module& module) {
@@ -27,7 +29,7 @@ FunctionPtr without_shard_nodes(const FunctionPtr& f, const ir::Module& m, const
   FunctionCopy copy(*f, ops, &m);
   for (const Node& n : f->nodes)
     if (is_identity(n))
-      copy.set(n.results, copy.at(n.operands));
+      for (size_t r = 0; r < n.results.size(); ++r) copy.set(n.results[r], copy.at(n.operands[r]));
     else
       copy.copy(n);
   return copy.finish();

@@ -105,6 +105,8 @@ class Propagation {
   bool hand_on(int f, const ir::Node& n, const Ties& ties);
   bool relate_border(int f, const ir::Node& n);
   bool relate_barrier(int f, const ir::Node& n);
+  /// Axes of the first operand to those of the first result, dimension by dimension, and back.
+  bool pass_on(int f, const ir::Node& n, bool forward, bool backward);
   /// Per factor what its tensors have, those that continue others alone.
   std::vector<std::vector<Candidate>> candidates(int f, const ir::Factors& factors,
                                                  const std::vector<Tensor>& all) const;

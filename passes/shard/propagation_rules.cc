@@ -62,6 +62,8 @@ bool Propagation::visit(int f, size_t index) {
     changed = relate_border(f, n);
   else if (n.op->name == "propagation_barrier")
     changed = relate_barrier(f, n);
+  else if (n.op->name == "shard_by_rule")  // which says more than the ops of which the value was made
+    changed = relate(f, n, state) | pass_on(f, n, false, true);
   else if (n.op->lower != ir::Lowering::kControl && n.op->factors.exists() && (!phase_.movement || is_movement(n)))
     changed = relate(f, n, state);
   state.seen = now;
@@ -73,6 +75,7 @@ bool Propagation::relate(int f, const Node& n, NodeState& state) {
     ir::TypedOp op = typed(*m_.functions[f], n);
     const OpRule* rule = rule_of(n.op->name);
     state.factors = n.op->factors(op), state.known = true;
+    if (n.op->name == "shard_by_rule") state.factors.operands[0].assign(op.operands[0].shape.size(), {});
     if (rule && rule->ties) state.ties = rule->ties(op);
   }
   const Factors& factors = state.factors;
@@ -298,11 +301,16 @@ bool Propagation::relate_border(int f, const Node& n) {
 bool Propagation::relate_barrier(int f, const Node& n) {
   std::string direction = n.attrs.get_string("direction");
   if (direction == "strong") direction = priority_ == 0 ? "both" : "none";
+  bool both = direction == "both";
+  return pass_on(f, n, both || direction == "forward", both || direction == "backward");
+}
+
+bool Propagation::pass_on(int f, const Node& n, bool forward, bool backward) {
   bool changed = false;
   for (int d = 0; d < m_.functions[f]->type(n.results[0]).rank(); ++d) {
     int from = first_[f][n.operands[0]] + d, to = first_[f][n.results[0]] + d;
-    if (direction == "forward" || direction == "both") changed |= extend(to, Axes(axes_[find(from)]), {f, &n, from});
-    if (direction == "backward" || direction == "both") changed |= extend(from, Axes(axes_[find(to)]), {f, &n, to});
+    if (forward) changed |= extend(to, Axes(axes_[find(from)]), {f, &n, from});
+    if (backward) changed |= extend(from, Axes(axes_[find(to)]), {f, &n, to});
   }
   return changed;
 }

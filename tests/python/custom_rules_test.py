@@ -1,9 +1,12 @@
 """custom_vjp, custom_jvp and custom_vmap with what their rules close over: constants, tensors, loops."""
 
+import re
+
 import numpy as np
 import pytest
 
 import nabla as nb
+from nabla.core.sharding.propagation import OpShardingRuleTemplate
 
 X = nb.asarray([0.5, -1.0, 2.0])
 FACTOR = nb.asarray([2.0, 3.0, 4.0])
@@ -220,6 +223,57 @@ def test_rules_of_op_classes_may_give_their_only_tensor(shape):
     x = nb.ones(shape)
     assert nb.allclose(nb.grad(lambda v: nb.sum(Tripled()(v)))(x), nb.full(shape, 30.0)).item()
     assert nb.allclose(nb.jvp(Tripled(), (x,), (x,))[1], nb.full(shape, 30.0)).item()
+
+
+class Running(nb.Operation):
+    """Sums from the front, whose layout the ops do not find along rows: the rule says it."""
+
+    def kernel(self, args, kwargs):
+        return [nb.cumsum(args[0], axis=0) + args[1], nb.sum(args[0], axis=1)]
+
+    def sharding_rule(self, input_shapes, output_shapes, **kwargs):
+        assert input_shapes == [(4, 8), (8,)] and output_shapes == [(4, 8), (4,)] and kwargs == {"kept": True}
+        rule = OpShardingRuleTemplate.parse("n d, d -> n d, n", input_shapes)
+        return rule.instantiate(input_shapes, output_shapes)
+
+
+def test_op_class_lays_its_results_out_by_a_rule():
+    mesh = nb.DeviceMesh("pod", (2, 2), ("dp", "tp"))
+    values = np.arange(32, dtype=np.float32).reshape(4, 8)
+    x, b = nb.shard(nb.asarray(values), mesh, nb.P("dp", "tp")), nb.shard(nb.ones(8), mesh, nb.P("tp"))
+    for f in (Running(), nb.jit(lambda x, b: Running()(x, b, kept=True))):
+        a, s = f(x, b, kept=True) if isinstance(f, Running) else f(x, b)
+        assert np.allclose(a.numpy(), values.cumsum(0) + 1) and np.allclose(s.numpy(), values.sum(1))
+        assert repr(a.sharding) == "sharding<@pod, [{dp}, {tp}]>" and repr(s.sharding) == "sharding<@pod, [{dp}]>"
+    # Derivatives and batches of what is laid out by a rule.
+    loss = lambda x, b: nb.sum(Running()(x, b, kept=True)[0] ** 2)
+    got, want = nb.grad(loss)(x, b), nb.grad(loss)(nb.asarray(values), nb.ones(8))
+    assert np.allclose(got.numpy(), want.numpy())
+    many = nb.stack([nb.asarray(values)] * 3)
+    each = nb.vmap(lambda v: Running()(v, b, kept=True)[0])(many)
+    assert np.allclose(each.numpy(), np.stack([values.cumsum(0) + 1] * 3))
+    assert np.allclose(nb.jvp(lambda v: Running()(v, b, kept=True)[0], (x,), (x,))[1].numpy(), values.cumsum(0))
+
+
+def test_rules_of_layouts_say_what_is_wrong_with_them():
+    x = nb.ones((4, 8))
+    by = nb.ops.communication.shard_by_rule
+    assert by([x, x], [x], "a b -> a b, a b")[1].tolist() == x.tolist()
+    for rule, text in (("a b", "one -> was expected"), ("a -> a b", "1 words for operand 0, which is f32"),
+                       ("a b -> b a", "dimension 0 of the result has 4 elements, and its factors make 8"),
+                       ("a b, c -> a b", "2 tensors before the arrow for 1 operands"),
+                       ("a b -> a (b", "has no )"), ("a b -> a; b", "a name, 1, ... or (names) was expected at `; b`")):
+        with pytest.raises(nb.Error, match=re.escape(text)) as e:
+            by(x, [x], rule)
+        assert e.value.code == "E0204"
+    with pytest.raises(ValueError, match=r'rule "a b -> a b, a" says 2 results, there are 1'):
+        by(x, [x], "a b -> a b, a")
+    with pytest.raises(ValueError, match=r'rule "a, b -> a" says 2 operands, there are 1'):
+        OpShardingRuleTemplate.parse("a, b -> a").instantiate([(4,)], [(4,)])
+    with pytest.raises(TypeError, match="a rule of layouts is a text, .* got 3"):
+        by(x, [x], 3)
+    with pytest.raises(TypeError, match="Bad.sharding_rule would not be called: kernel gets parts"):
+        type("Bad", (nb.CollectiveOperation,), {"sharding_rule": lambda *a: None})
 
 
 def test_op_class_says_what_is_wrong_with_it():

@@ -12,7 +12,7 @@ import nabla as nb
 def test_import_paths_lead_to_one_public_surface():
     for path in ("nabla.ops", "nabla.ops.communication", "nabla.transforms", "nabla.nn", "nabla.nn.functional",
                  "nabla.nn.optim", "nabla.nn.finetune", "nabla.core", "nabla.core.sharding", "nabla.core.sharding.spec",
-                 "nabla.config", "nabla.testing"):
+                 "nabla.core.sharding.propagation", "nabla.config", "nabla.testing"):
         importlib.import_module(path)
     from nabla.core import Tensor, trace
     from nabla.core.sharding import DeviceMesh

@@ -247,6 +247,24 @@ TEST(Layouts, GroupsAreLaidOutAlike) {
   EXPECT_EQ(collectives(n), "all_to_all");
 }
 
+TEST(Layouts, RulesLayResultsOutAsOperandsLie) {
+  const char* body = " %s = cumsum(%x) {axis=0}\n %y = shard_by_rule(%s, %x) {rule=\"n d -> n d\"}\n %z = neg(%y)\n return %z\n";
+  EXPECT_EQ(layout(make("a=2", "%x: f32[8,4@a]", body), "z"), "{} {a}");
+  // From the operand to the result, over a name that the ops between do not take on, and back.
+  const char* table = " %t = reshape(%x) {shape=[32]}\n %r = reverse(%t) {axes=[0]}\n"
+                      " %y = shard_by_rule(%r, %x) {rule=\"n d -> (n d)\"}\n %z = neg(%y)\n return %z\n";
+  EXPECT_EQ(layout(make("a=2", "%x: f32[8@a,4]", table), "z"), "{a}");
+  std::string laid_out = table;
+  laid_out.replace(laid_out.find("neg(%y)"), 7, "shard(%y) {sharding=<a>}");
+  EXPECT_EQ(layout(make("a=2", "%x: f32[8,4]", laid_out), "x"), "{a} {}");
+  // What no operand has lies along nothing, whatever the ops between find.
+  EXPECT_EQ(layout(make("a=2", "%x: f32[8@a,4], %w: f32[4,6]",
+                        " %h = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n"
+                        " %y = shard_by_rule(%h, %x, %w) {rule=\"m k, k n -> own n\"}\n %z = neg(%y)\n return %z\n"),
+                   "z"),
+            "whole");
+}
+
 TEST(Layouts, BarriersEndPropagation) {
   auto along = [](const char* direction) {
     Made m = make("a=2, b=2", "%x: f32[8@a,4], %y: f32[8,4@b]",

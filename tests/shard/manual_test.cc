@@ -269,7 +269,7 @@ TEST(Manual, GroupsAndBarriersHaveDerivatives) {
   program.entry("f", inputs, [&](Tensor x, Tensor w, Tensor xs) -> Outputs {
     auto loss = [](Tensor p, Tensor q) {
       auto [a, b] = shard_as(p, tanh(q));
-      Tensor c = propagation_barrier(a * b, "forward");
+      Tensor c = shard_by_rule(propagation_barrier(a * b, "forward"), {p, q}, "... i, ... i -> ... i");
       return sum(c * shard(a, P(open({"dp"}).priority(1), open())));
     };
     auto [g, h] = grad(loss, wrt<0, 1>)(x, w);

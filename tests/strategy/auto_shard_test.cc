@@ -178,6 +178,34 @@ TEST(AutoShard, KeepsWhatIsSaid) {
   EXPECT_EQ(ir::axes_of(*sharded.state[static_cast<size_t>(sharded.find_state("momentum.block0.down"))].sharding)[0].name, "dp");
 }
 
+// `reverse` takes no axis on along a dimension that it turns: that %u lies as w does, the rule alone says.
+TEST(AutoShard, KeepsRulesOfLayouts) {
+  Result<ir::Module> m = ir::parse_module(R"(nabla 1 traced
+mesh m = {tp=4}
+state w: f32[512@{},2048@tp]
+state v: f32[512,2048]
+entry step calls @f {
+  reads w, v
+  inputs x
+  outputs y
+}
+func @f(%w: f32[512,2048], %v: f32[512,2048], %x: f32[256,512]) {
+  %h = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %r = reverse(%v) {axes=[0, 1]}
+  %u = shard_by_rule(%r, %w) {rule="k n -> k n"}
+  %g = dot_general(%x, %u) {lhs_contract=[1], rhs_contract=[0]}
+  %y = mul(%h, %g)
+  return %y
+}
+)",
+                                         "rule.nbl", ops::all_ops());
+  ASSERT_TRUE(m.ok()) << to_string(m.errors());
+  ir::Module sharded = *driver::lower_module(*m, as_found("")).value().sharded;
+  const ir::Function& f = *sharded.find("f");
+  for (size_t v = 0; v < f.values.size(); ++v)
+    if (f.values[v].name == "u") EXPECT_EQ(f.values[v].sharding->str(), "<{?}, tp>");
+}
+
 // ---- What counts
 
 TEST(AutoShard, EntriesThatMakeTheStateCountLittle) {

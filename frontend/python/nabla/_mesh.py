@@ -34,12 +34,12 @@ class DeviceMesh:
     """Ranks by named coordinates, numbered row-major: the last axis is the fastest.
 
     name: in printed IR. shape: how many ranks lie along each axis. axis_names: one per axis. `devices` are the ranks'
-    numbers, which are always 0, 1, 2, ...; what runs a rank is said where the program runs, so that `device_refs` and a
-    `bandwidth` other than 1 raise. Raises ValueError for sizes that are none, Error (E0210) for a mesh that is none:
-    axes are named by letters, digits and _, a digit never first.
+    numbers, which are always 0, 1, 2, ...; which device runs a rank is said where the program runs, and what links
+    carry by the machine (`nablac tune`). Raises ValueError for sizes that are none, Error (E0210) for a mesh that is
+    none: axes are named by letters, digits and _, a digit never first.
     """
 
-    def __init__(self, name, shape, axis_names, devices=None, device_refs=None, bandwidth=1.0):
+    def __init__(self, name, shape, axis_names, devices=None):
         listed = isinstance(shape, (list, tuple)) and isinstance(axis_names, (list, tuple))
         if not isinstance(name, str) or not listed:
             raise TypeError("DeviceMesh takes a name, a tuple of sizes and a tuple of names of axes, such as "
@@ -61,9 +61,6 @@ class DeviceMesh:
             raise ValueError(f"DeviceMesh {name}: ranks are numbered 0 to {len(self.devices) - 1} in row-major order, "
                              f"got devices={list(devices)}; which machine and device a rank gets is said when the "
                              "program runs")
-        if device_refs is not None or bandwidth != 1.0:
-            raise ValueError(f"DeviceMesh {name}: a mesh says nothing of devices and links: leave device_refs and "
-                             "bandwidth out")
 
     is_distributed = property(lambda self: False, doc="Whether each rank has a device of its own: never in this "
                                                       "process, which has all of them.")
@@ -128,22 +125,18 @@ class DeviceMesh:
 class DimSpec:
     """The layout of one dimension: the axes of the mesh that it is cut along, major first.
 
-    is_open: propagation may add axes. priority: propagation follows those of 0 first. `partial` raises ValueError where
-    it is set: the elements of a tensor are those of the whole, and sums over ranks that are still to be taken stand in
-    compiled programs alone.
+    is_open: propagation may add axes. priority: propagation follows those of 0 first.
     """
 
-    def __init__(self, axes=(), is_open=False, priority=0, partial=False):
+    def __init__(self, axes=(), is_open=False, priority=0):
         if isinstance(axes, str):
             raise ValueError(f"DimSpec takes a list of axes, got {axes!r}: DimSpec.from_raw takes one")
         if not isinstance(priority, int):
             raise TypeError(f"DimSpec: a priority is an integer from 0 on, got {priority!r}")
-        self.axes, self.is_open, self.priority, self.partial = names_of(axes, "DimSpec"), bool(is_open), priority, False
+        self.axes, self.is_open, self.priority = names_of(axes, "DimSpec"), bool(is_open), priority
         for a in self.axes:
             if self.axes.count(a) > 1:
                 raise ValueError(f"DimSpec: axis {a} stands twice in {self.axes}: an axis cuts a dimension once")
-        if partial:
-            raise ValueError(f"DimSpec: partial, a sum that is still to be taken, is no layout: {_NO_PARTIAL}")
         if self.priority < 0:
             raise ValueError(f"DimSpec: a priority is 0 or more, got {priority}")
         if not self.axes and not self.is_open and self.priority:
@@ -211,27 +204,19 @@ class PartitionSpec(tuple):
 
 
 P = PartitionSpec
-_NO_PARTIAL = ("the elements of a tensor are those of the whole, whatever its layout. Shares of a sum are values of a "
-               "function of one rank (nabla.shard_map), where psum adds them; compiled programs take the sums of whole "
-               "tensors as late as linear ops allow")
 
 
 class ShardingSpec:
     """The layout of a tensor over a mesh: a DimSpec per dimension, and axes along which it must be the same.
 
     Axes need not divide an extent n: each of s parts then has ceil(n / s) elements, the last ones fewer.
-    `partial_sum_axes` raises ValueError where there are any, as DimSpec's `partial`.
     """
 
-    def __init__(self, mesh, dim_specs=(), replicated_axes=(), partial_sum_axes=()):
+    def __init__(self, mesh, dim_specs=(), replicated_axes=()):
         if not isinstance(mesh, DeviceMesh):
             raise TypeError(f"ShardingSpec: the mesh is a DeviceMesh, got {type(mesh).__name__}")
         self.mesh, self.dim_specs = mesh, [DimSpec.from_raw(d) for d in _listed(dim_specs)]
-        self.replicated_axes, self.partial_sum_axes = set(names_of(replicated_axes or (), "replicated_axes")), set()
-        if partial_sum_axes:
-            sums = names_of(partial_sum_axes, "partial_sum_axes")
-            raise ValueError(f"ShardingSpec: partial_sum_axes, sums over {', '.join(sums)} that are still to be taken, "
-                             f"are no layout: {_NO_PARTIAL}")
+        self.replicated_axes = set(names_of(replicated_axes or (), "replicated_axes"))
         used = [a for d in self.dim_specs for a in d.axes] + sorted(self.replicated_axes)
         for a in used:
             mesh.get_axis_size(a)
@@ -239,10 +224,6 @@ class ShardingSpec:
         if twice:
             raise ValueError(f"ShardingSpec: axis {twice[0]} stands twice in {self.dim_specs}" +
                              (f", replicated {sorted(self.replicated_axes)}" if self.replicated_axes else ""))
-
-    def all_partial_axes(self):
-        """Axes over which a sum is still to be taken: none, ever."""
-        return set()
 
     def get_implicitly_replicated_axes(self):
         """The axes of the mesh that the layout does not name."""

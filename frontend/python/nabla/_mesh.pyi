@@ -19,8 +19,7 @@ class DeviceMesh:
     devices: list[int]
     _native: Mesh
     def __init__(
-        self, name: str, shape: Sequence[int], axis_names: Sequence[str], devices: Sequence[int] | None = None,
-        device_refs: None = None, bandwidth: float = 1.0
+        self, name: str, shape: Sequence[int], axis_names: Sequence[str], devices: Sequence[int] | None = None
     ) -> None: ...
     @property
     def is_distributed(self) -> bool: ...
@@ -37,10 +36,7 @@ class DimSpec:
     axes: list[str]
     is_open: bool
     priority: int
-    partial: bool
-    def __init__(
-        self, axes: Iterable[str] = (), is_open: bool = False, priority: int = 0, partial: bool = False
-    ) -> None: ...
+    def __init__(self, axes: Iterable[str] = (), is_open: bool = False, priority: int = 0) -> None: ...
     @staticmethod
     def from_raw(raw: _Raw) -> DimSpec: ...
     def is_replicated(self) -> bool: ...
@@ -57,12 +53,9 @@ class ShardingSpec:
     mesh: DeviceMesh
     dim_specs: list[DimSpec]
     replicated_axes: set[str]
-    partial_sum_axes: set[str]
     def __init__(
-        self, mesh: DeviceMesh, dim_specs: Iterable[_Raw] = (), replicated_axes: Iterable[str] = (),
-        partial_sum_axes: Iterable[str] = ()
+        self, mesh: DeviceMesh, dim_specs: Iterable[_Raw] = (), replicated_axes: Iterable[str] = ()
     ) -> None: ...
-    def all_partial_axes(self) -> set[str]: ...
     def get_implicitly_replicated_axes(self) -> set[str]: ...
     def is_fully_replicated(self) -> bool: ...
     @property

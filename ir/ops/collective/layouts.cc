@@ -1,13 +1,9 @@
 // What a program says of layouts beside `shard`: values that are laid out alike, and where axes do not go on.
 #include "ir/ops/all_ops.h"
-#include "ir/ops/common.h"
+#include "ir/ops/collective/layout_op.h"
 
 namespace nabla::ops {
-namespace {
 
-constexpr const char* kGone = "`partition` takes it away";
-
-// An identity that speaks of layouts alone.
 OpDef layout_op(std::string name, std::string doc) {
   return {
       .name = std::move(name),
@@ -31,7 +27,7 @@ OpDef layout_op(std::string name, std::string doc) {
       .jvp = jvp_linear,
       .batch = batch_elementwise,
       .factors = Factors::pointwise,
-      .access = ir::no_rule(kGone),
+      .access = ir::no_rule("`partition` takes it away"),
       .linearity = ir::not_linear(),
       .lower = Lowering::kTransform,
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 0); },
@@ -41,6 +37,8 @@ OpDef layout_op(std::string name, std::string doc) {
       .rejects = {},
   };
 }
+
+namespace {
 
 OpDef shard_as_op() {
   OpDef op =
@@ -114,6 +112,6 @@ OpDef barrier_op() {
 
 }  // namespace
 
-std::vector<OpDef> layout_ops() { return {shard_as_op(), barrier_op()}; }
+std::vector<OpDef> layout_ops() { return {shard_as_op(), shard_by_rule_op(), barrier_op()}; }
 
 }  // namespace nabla::ops

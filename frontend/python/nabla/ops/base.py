@@ -9,8 +9,7 @@ _FOLLOWS = {
     "compute_physical_shape": "shapes and dtypes follow from the ops that kernel calls",
     "infer_output_rank": "shapes follow from the ops that kernel calls",
     "infer_output_shape": "shapes follow from the ops that kernel calls",
-    "sharding_rule": "layouts follow from the ops that kernel calls; Kernel.factors says those of a kernel in C++",
-    "infer_sharding_spec": "layouts follow from the ops that kernel calls",
+    "infer_sharding_spec": "layouts follow from the ops that kernel calls, or from sharding_rule",
     "partial_passthrough_axes": "sums over ranks are taken where the ops that kernel calls need them",
     "collective_reduce_type": "the ops that kernel calls say how ranks' parts are combined",
     "compute_cost": "costs are those of the ops that kernel calls",
@@ -25,7 +24,8 @@ class Operation:
     `vjp_rule(primals, cotangents, outputs, kwargs)` gives the gradients by the args, None for zero;
     `jvp_rule(primals, tangents, outputs, kwargs)` the tangents of the outputs: a list, or the only one itself. Without
     rules the derivative is that of the kernel; where one of them is there, it is used for both modes as far as it says.
-    Instances keep no state.
+    `sharding_rule(input_shapes, output_shapes, **kwargs)` says how results lie by how the args do. Instances keep no
+    state.
 
     `op(args, kwargs)` takes a list of tensors and gives a list of them; `op(x, y, axis=0)` gives the result itself.
     Raises TypeError for a class that defines what follows from its kernel here, such as compute_physical_shape.
@@ -58,8 +58,20 @@ class Operation:
         """The tangents of the outputs."""
         raise NotImplementedError(f"{type(self).__name__} has no jvp_rule")
 
+    def sharding_rule(self, input_shapes, output_shapes, **kwargs):
+        """How results lie by how the args do, whatever the ops that kernel calls find: a text such as
+        "m k, k n -> m n", or what nabla.core.sharding.propagation makes of one. None: as those ops find."""
+        return None
+
     def _has(self, rule):
         return getattr(type(self), rule) is not getattr(Operation, rule)
+
+    def _by_rule(self, args, outputs, kwargs):
+        rule = self.sharding_rule([x.shape for x in args], [y.shape for y in outputs], **kwargs)
+        if rule is None:
+            return outputs
+        from .communication import shard_by_rule
+        return shard_by_rule(outputs, args, rule)
 
     def _listed(self, rule, given):
         if isinstance(given, Tensor):
@@ -84,7 +96,7 @@ class Operation:
             out = tuple(out) if isinstance(out, (list, tuple)) else (out,)
             if not out or not all(isinstance(t, Tensor) for t in out):
                 raise TypeError(f"{self.name}: its kernel gives {out!r}, expected tensors")
-            return out
+            return self._by_rule(xs, out, kwargs)
 
         def tangents(primals, ts):
             out = plain(*primals)
@@ -177,7 +189,13 @@ class CreationOperation(Operation):
 class CollectiveOperation(Operation):
     """An op that ranks do together: kernel is written for one rank, on its part of the tensor, and calls collectives.
     `output_spec(spec, kwargs)` says how the results' parts are laid out, by default as the operand. Raises ValueError
-    for a tensor that is laid out over no mesh."""
+    for a tensor that is laid out over no mesh, TypeError for a class that has a sharding_rule beside it."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "sharding_rule" in vars(cls):
+            raise TypeError(f"{cls.__name__}.sharding_rule would not be called: kernel gets parts, and output_spec "
+                            "says how those of the result lie. Leave it out")
 
     def output_spec(self, spec, kwargs):
         """The ShardingSpec of the result."""

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._mesh import ShardingSpec
-from .._nabla import Tensor
+from .._nabla import Size, Tensor
+from ..core.sharding.propagation import OpShardingRule
 from ..typing import ArrayLike
 
 _Kwargs = dict[str, Any]
@@ -21,6 +22,9 @@ class Operation:
     def jvp_rule(
         self, primals: list[Tensor], tangents: list[Tensor], outputs: list[Tensor], kwargs: _Kwargs
     ) -> Sequence[Tensor] | Tensor: ...
+    def sharding_rule(
+        self, input_shapes: list[tuple[Size, ...]], output_shapes: list[tuple[Size, ...]], **kwargs: Any
+    ) -> str | OpShardingRule | None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 class UnaryOperation(Operation):

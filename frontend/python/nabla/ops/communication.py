@@ -38,7 +38,7 @@ def _inside(mesh, axes):
         _region.reset(token)
 
 
-def shard(x, mesh, dim_specs, replicated_axes=None, partial_sum_axes=None):
+def shard(x, mesh, dim_specs, replicated_axes=None):
     """x, or every tensor of a tree, laid out over a mesh: `dim_specs` has a DimSpec, the name of an axis, several of
     them or None for each dimension; a PartitionSpec may be shorter.
 
@@ -49,8 +49,6 @@ def shard(x, mesh, dim_specs, replicated_axes=None, partial_sum_axes=None):
     """
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"shard: the mesh is a DeviceMesh, got {type(mesh).__name__}")
-    if partial_sum_axes:
-        ShardingSpec(mesh, (), (), partial_sum_axes)
 
     def one(t):
         t = asarray(t)
@@ -76,6 +74,26 @@ def _laid_out_as(what, x, sharding, dim_specs=None, replicated_axes=None):
         raise TypeError(f"{what} takes a ShardingSpec, which names its mesh, or a mesh and a PartitionSpec, got "
                         f"{given}")
     return shard(x, sharding, dim_specs, replicated_axes)
+
+
+def shard_by_rule(values, operands, rule):
+    """The values, a tensor or several, laid out as a rule says by the layouts of the operands of which they were
+    computed, whatever the ops between find: a text such as "m k, k n -> m n", or an OpShardingRule
+    (nabla.core.sharding.propagation). Axes go on from operands to values and back.
+
+    Raises ValueError for a rule of another number of values, Error (E0204) for a text that is none, and for names whose
+    sizes differ."""
+    from ..core.sharding.propagation import OpShardingRule
+    text = (rule if isinstance(rule, OpShardingRule) else OpShardingRule(rule)).equation
+    several = isinstance(values, (list, tuple))
+    outs, ins = [asarray(v) for v in (values if several else [values])], [asarray(x) for x in operands]
+    left, arrow, right = text.partition("->")
+    results = right.split(",")
+    if arrow and len(results) != len(outs):
+        raise ValueError(f"shard_by_rule: rule \"{text}\" says {len(results)} results, there are {len(outs)}")
+    rules = [f"{left.strip()} -> {r.strip()}" for r in results] if arrow else [text] * len(outs)
+    outs = [_nabla.emit("shard_by_rule", [y, *ins], {"rule": r})[0] for y, r in zip(outs, rules)]
+    return type(values)(outs) if several else outs[0]
 
 
 def reshard(x, mesh, dim_specs, replicated_axes=None):
@@ -443,4 +461,5 @@ broadcast = distributed_broadcast
 __all__ = ["DeviceMesh", "DimSpec", "P", "PartitionSpec", "ShardingSpec", "accelerator", "all_gather", "all_reduce",
            "all_to_all", "axis_index", "broadcast", "compute_local_shape", "cpu", "distributed_broadcast",
            "gather_all_axes", "get_num_shards", "gpu", "needs_reshard", "pmax", "pmean", "pmin", "ppermute", "psum",
-           "reduce_scatter", "reshard", "shard", "to_device", "transfer_to", "with_sharding_constraint"]
+           "reduce_scatter", "reshard", "shard", "shard_by_rule", "to_device", "transfer_to",
+           "with_sharding_constraint"]

@@ -13,24 +13,26 @@ from .._mesh import get_num_shards as get_num_shards
 from .._mesh import needs_reshard as needs_reshard
 from .._mesh import _Raw
 from .._nabla import Tensor
+from ..core.sharding.propagation import OpShardingRule
 from ..devices import accelerator as accelerator
 from ..devices import cpu as cpu
 from ..devices import gpu as gpu
 from ..devices import to_device as to_device
 from ..devices import transfer_to as transfer_to
+from ..typing import ArrayLike
 
 _T = TypeVar("_T")
 _Axes = str | Sequence[str] | None
 _Pair = tuple[DeviceMesh, Iterable[_Raw] | ShardingSpec]
 
 def shard(
-    x: _T, mesh: DeviceMesh, dim_specs: Iterable[_Raw] | ShardingSpec, replicated_axes: Iterable[str] | None = None,
-    partial_sum_axes: None = None
+    x: _T, mesh: DeviceMesh, dim_specs: Iterable[_Raw] | ShardingSpec, replicated_axes: Iterable[str] | None = None
 ) -> _T: ...
 def with_sharding_constraint(
     x: _T, sharding: ShardingSpec | _Pair | DeviceMesh, dim_specs: Iterable[_Raw] | ShardingSpec | None = None,
     replicated_axes: Iterable[str] | None = None
 ) -> _T: ...
+def shard_by_rule(values: _T, operands: Iterable[ArrayLike], rule: str | OpShardingRule) -> _T: ...
 def reshard(
     x: _T, mesh: DeviceMesh, dim_specs: Iterable[_Raw] | ShardingSpec, replicated_axes: Iterable[str] | None = None
 ) -> _T: ...

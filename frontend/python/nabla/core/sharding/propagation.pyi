@@ -1,0 +1,16 @@
+"""Types of nabla.core.sharding.propagation, which //tests/python:types_test holds to the module."""
+
+from collections.abc import Sequence
+
+_Shapes = Sequence[Sequence[int]]
+
+class OpShardingRule:
+    equation: str
+    def __init__(self, equation: str) -> None: ...
+    def __eq__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
+
+class OpShardingRuleTemplate(OpShardingRule):
+    @staticmethod
+    def parse(equation: str, input_shapes: _Shapes | None = None) -> OpShardingRuleTemplate: ...
+    def instantiate(self, input_shapes: _Shapes, output_shapes: _Shapes) -> OpShardingRule: ...
