@@ -1,46 +1,18 @@
 #include "cli/nabla_run_alike.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <set>
 
 #include "cli/nabla_run_data.h"
 #include "runtime/control/wire.h"
+#include "runtime/format/content.h"
 #include "runtime/format/sha256.h"
 
 namespace nabla::cli {
 namespace {
 
-constexpr uint64_t kWhole = 16 << 20, kEnd = 1 << 20, kBlocks = 64, kBlock = 4 << 10;
-
 std::string short_digest(const std::string& bytes) { return format::sha256_hex(format::as_bytes(bytes)).substr(0, 8); }
-
-/// Appends a part of a file. False: it cannot be read.
-bool append(std::string& to, int fd, uint64_t at, uint64_t bytes) {
-  size_t done = to.size();
-  to.resize(done + bytes);
-  while (done < to.size()) {
-    ssize_t n = ::pread(fd, to.data() + done, to.size() - done, static_cast<off_t>(at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n == 0) errno = ENODATA;  // somebody cuts it
-    if (n <= 0) return false;
-    done += static_cast<size_t>(n), at += static_cast<uint64_t>(n);
-  }
-  return true;
-}
-
-/// What a digest is made of.
-bool sample(std::string& to, int fd, uint64_t size) {
-  if (size <= kWhole) return append(to, fd, 0, size);
-  bool read = append(to, fd, 0, kEnd) && append(to, fd, size - kEnd, kEnd);
-  uint64_t apart = (size - 2 * kEnd) / kBlocks;
-  for (uint64_t i = 0; i < kBlocks; ++i) read = read && append(to, fd, kEnd + i * apart, kBlock);
-  return read;
-}
 
 /// Of "NAME=FILE:ARRAY" or "NAME=NUMBER". Names may hold `=`, and which there are is not known yet: a file that is there counts.
 std::string input_line(const Assignment& input) {
@@ -50,29 +22,13 @@ std::string input_line(const Assignment& input) {
     std::string file = file_of(split);
     if (file.empty() || ::access(file.c_str(), F_OK) != 0) continue;
     std::string array = split.value.substr(file.size());
-    return fmt::format("{}{} {}", split.name, array, content_of(file));
+    return fmt::format("{}{} {}", split.name, array, format::content_of_file(file));
   }
   std::string file = file_of(input);
-  return file.empty() ? text : fmt::format("{} {}", input.name, content_of(file));
+  return file.empty() ? text : fmt::format("{} {}", input.name, format::content_of_file(file));
 }
 
 }  // namespace
-
-std::string content_of(const std::string& path) {
-  struct stat s {};
-  int fd = -1;
-  if (::stat(path.c_str(), &s) == 0) {
-    if (!S_ISREG(s.st_mode)) return "that is no plain file";  // what is read of a pipe is gone
-    fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  }
-  std::string bytes;
-  auto size = static_cast<uint64_t>(s.st_size);
-  bool read = fd >= 0 && sample(bytes, fd, size);
-  int problem = errno;
-  if (fd >= 0) ::close(fd);
-  if (!read) return fmt::format("that cannot be read ({})", std::strerror(problem));
-  return fmt::format("of {} bytes (content {})", size, short_digest(bytes));
-}
 
 std::string job_of(const RunOptions& o) {
   std::string out;
@@ -84,7 +40,7 @@ std::string job_of(const RunOptions& o) {
     if (given) out += std::string(option) + "\n";
   };
   auto file = [&](const char* option, const std::string& path) {
-    if (!path.empty()) say(option, content_of(path));
+    if (!path.empty()) say(option, format::content_of_file(path));
   };
   auto in_any_order = [&](const char* option, const std::vector<Assignment>& all, std::string (*text)(const Assignment&)) {
     std::set<std::string> lines;

@@ -156,11 +156,11 @@ TEST(Launch, MpirunIsToldOfHostsAndEnvironment) {
 TEST(Alike, FilesAreWhatIsInThem) {
   std::string dir = testing::TempDir() + "/alike-";
   std::ofstream(dir + "a") << "abc", std::ofstream(dir + "b") << "abc", std::ofstream(dir + "c") << "abd";
-  EXPECT_EQ(content_of(dir + "a"), "of 3 bytes (content ba7816bf)");
-  EXPECT_EQ(content_of(dir + "b"), content_of(dir + "a"));
-  EXPECT_NE(content_of(dir + "c"), content_of(dir + "a"));
-  EXPECT_EQ(content_of(dir + "none"), "that cannot be read (No such file or directory)");
-  EXPECT_EQ(content_of(testing::TempDir()), "that is no plain file");
+  EXPECT_EQ(format::content_of_file(dir + "a"), "of 3 bytes (content ba7816bf)");
+  EXPECT_EQ(format::content_of_file(dir + "b"), format::content_of_file(dir + "a"));
+  EXPECT_NE(format::content_of_file(dir + "c"), format::content_of_file(dir + "a"));
+  EXPECT_EQ(format::content_of_file(dir + "none"), "that cannot be read (No such file or directory)");
+  EXPECT_EQ(format::content_of_file(testing::TempDir()), "that is no plain file");
   constexpr int64_t kMiB = 1 << 20, kSize = 100 * kMiB;
   std::string large = dir + "large";
   auto with = [&](int64_t at) {
@@ -168,7 +168,7 @@ TEST(Alike, FilesAreWhatIsInThem) {
     std::ofstream file(large, std::ios::binary);
     file << 'x', file.seekp(kSize - 1) << 'x', file.seekp(at) << 'y';
     file.close();
-    return content_of(large);
+    return format::content_of_file(large);
   };
   std::string first = with(kMiB / 2);
   EXPECT_TRUE(first.starts_with("of 104857600 bytes (content ")) << first;

@@ -23,7 +23,7 @@ bool is_collective(const Node& n) { return n.op->lower == ir::Lowering::kCollect
 class Lowering {
  public:
   Lowering(const ir::Function& f, const ir::Module& m, const ir::OpTable& ops, const RankSymbols* rank)
-      : copy_(f, ops, &m), b_(copy_.builder()), rank_(rank) {
+      : copy_(f, ops, &m), b_(copy_.builder()), mesh_(m.mesh()), rank_(rank) {
     for (const Node& n : f.nodes) {
       b_.set_location(n.location);
       b_.set_computes(n.computes);
@@ -50,7 +50,7 @@ class Lowering {
     if (name == "all_gather") return gather(n, x);
     if (name == "reduce_scatter") return scatter(n, x, ranks);
     if (name == "all_to_all") return exchange(n, x, ranks);
-    if (name == "all_reduce") return meant(n, b_.op(name, {x}, without_mean(n.attrs)), ranks);
+    if (name == "all_reduce") return meant(n, b_.op(name, {x}, in_mesh_order(without_mean(n.attrs))), ranks);
     return b_.op(name, {x}, n.attrs);
   }
 
@@ -101,9 +101,23 @@ class Lowering {
     return n.attrs.get_string("combiner") == "mean" ? sum / sum.b->like(sum, static_cast<double>(ranks)) : sum;
   }
 
+  // A sum over ranks is the same whichever axis is named first: in one order exchanges are seen to be of one group.
+  ir::Attrs in_mesh_order(ir::Attrs attrs) const {
+    if (!mesh_) return attrs;
+    auto place = [&](const ir::AxisRef& a) {
+      auto axis = std::find_if(mesh_->axes.begin(), mesh_->axes.end(), [&](const auto& m) { return m.name == a.name; });
+      return std::pair(axis - mesh_->axes.begin(), a.before);
+    };
+    ir::Axes axes = attrs.get_axes("axes");
+    std::stable_sort(axes.begin(), axes.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+    attrs.set("axes", std::move(axes));
+    return attrs;
+  }
+
   FunctionCopy copy_;
   ir::FunctionBuilder& b_;
-  const RankSymbols* rank_;  // null: there is no mesh
+  const ir::Mesh* mesh_;         // null: there is none
+  const RankSymbols* rank_;      // null: there is no mesh
 };
 
 }  // namespace

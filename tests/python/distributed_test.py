@@ -156,7 +156,13 @@ DIFFERENT_CALLS = [
      r"rank 0 calls `step` of .*, and rank 1 `step` of \S*two.nbundle\(x: f32\[6,8\]\)"),
     ("bundle.run('step', x=x)", "d.barrier()", r"rank 0 calls `step` of \S*two.nbundle\(\), and rank 1 barrier\(\)"),
     ("(bundle.set_state('w', nb.ones((8, 6))), bundle.run('step', x=x))", "bundle.run('step', x=x)",
-     r"rank 0 calls `step` of \S*two.nbundle\(\) after set_state\(\"w\"\), and rank 1 `step` of \S*two.nbundle\(\)\n"),
+     r"rank 0 calls `step` of \S*two.nbundle\(\) after set_state\(\"w\"\) of 192 bytes \(content [0-9a-f]{8}\), and rank 1 "
+     r"`step` of \S*two.nbundle\(\)\n"),
+    ("(bundle.set_state('w', nb.ones((8, 6))), bundle.run('step', x=x))",
+     "(bundle.set_state('w', nb.zeros((8, 6))), bundle.run('step', x=x))",
+     r"after set_state\(\"w\"\) of 192 bytes \(content [0-9a-f]{8}\), and rank 1 .* after set_state\(\"w\"\) of 192 bytes"),
+    ("(bundle.load_state(kept[0]), bundle.run('step', x=x))", "(bundle.load_state(kept[1]), bundle.run('step', x=x))",
+     r"after load_state of \d+ bytes \(content [0-9a-f]{8}\), and rank 1 .* after load_state of \d+ bytes \(content"),
     ("bundle.get_state('w')", "bundle.save_state('/dev/null')",
      r"rank 0 calls get_state\(\"w\"\) of \S*two.nbundle, and rank 1 save_state of \S*two.nbundle"),
     ("f(s)", "g(s)", r"rank 0 calls `main` of twice\(\), and rank 1 `main` of thrice\(\)"),
@@ -190,6 +196,11 @@ def thrice(v): return v * 3
 def fourfold(v): return v * 4
 f, g, h = (nb.jit(k, engine="mpi") for k in (twice, thrice, fourfold))
 assert f(s).tolist() == g(s).tolist() or True
+kept = [{str(path)!r} + "." + n for n in "ab"]
+bundle.save_state(kept[0])
+bundle.run("step", x=x)
+bundle.save_state(kept[1])
+d.barrier()
 for mine, theirs, said in {DIFFERENT_CALLS!r}:
     begin = time.time()
     try:

@@ -224,6 +224,25 @@ TEST_F(Faults, AWorldOfAnotherSizeIsRefused) {
   EXPECT_EQ(direct.survivors, 0);
 }
 
+// One of them alone has a bundle for other ranks: all say whose is another, and end for the same reason.
+TEST_F(Faults, ARankWithABundleOfAnotherSizeIsRefused) {
+  compile_digits("dp=2", "of_two");
+  std::vector<std::string> args = training(3, {}, false), other = args;
+  other[0] = path("of_two.nbundle");
+  for (bool first : {false, true}) {
+    std::vector<std::string> all = first ? other : args;
+    all.insert(all.end(), {":", "-np", first ? "3" : "1", kProgram});
+    const std::vector<std::string>& rest = first ? args : other;
+    all.insert(all.end(), rest.begin(), rest.end());
+    Outcome o = Job(kProgram, all, {.before = mpirun(first ? 1 : 3)}).wait();
+    EXPECT_EQ(o.code, 22) << o.err;
+    EXPECT_MATCHES(o.err, "rank \\d has bundle [0-9a-f]{16} \\([24] ranks of mesh pod \\(dp=2, tp=\\d\\)\\), "
+                          "rank \\d has bundle [0-9a-f]{16} \\([24] ranks of mesh pod \\(dp=2, tp=\\d\\)\\)");
+    EXPECT_EQ(o.err.find("E0610"), std::string::npos) << o.err;
+    EXPECT_EQ(o.survivors, 0);
+  }
+}
+
 // F14
 TEST_F(Faults, ARankWithAnotherBundleIsRefused) {
   std::vector<std::string> args = training(3, {}, false), other = args;

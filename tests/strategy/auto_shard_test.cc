@@ -203,7 +203,9 @@ func @f(%w: f32[512,2048], %v: f32[512,2048], %x: f32[256,512]) {
   ir::Module sharded = *driver::lower_module(*m, as_found("")).value().sharded;
   const ir::Function& f = *sharded.find("f");
   for (size_t v = 0; v < f.values.size(); ++v)
-    if (f.values[v].name == "u") EXPECT_EQ(f.values[v].sharding->str(), "<{?}, tp>");
+    if (f.values[v].name == "u") {
+      EXPECT_EQ(f.values[v].sharding->str(), "<{?}, tp>");
+    }
 }
 
 // ---- What counts

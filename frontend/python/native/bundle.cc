@@ -125,9 +125,10 @@ void Bundle::agree(const std::string& call, const std::string& name) {
   if (processes_) without_lock([&] { processes_->with_others({key_, [&] { return call; }}, [] {}); });
 }
 
-void Bundle::wrote(const std::string& call) {
+void Bundle::wrote(const std::string& function, const std::function<std::string()>& content) {
   constexpr size_t kMost = 200;
   if (!processes_) return;
+  const std::string call = function + " " + content();
   wrote_key_ = key_of(call, wrote_key_ == 0 ? key_of("") : wrote_key_);
   if (wrote_.size() < kMost)
     wrote_ += (wrote_.empty() ? "" : ", ") + call;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -55,8 +56,8 @@ class Bundle {
   /// All ranks have made it by the same call, else E0614. `name`: what messages call it. Called with Python's lock.
   void agree(const std::string& call, const std::string& name);
   /// This rank has changed its state by a call, "set_state(\"w\")", that needs no others: the next one that all make tells whether
-  /// they have done the same.
-  void wrote(const std::string& call);
+  /// they have done the same, with the same `content` (format::content_of), which is asked for where there are others.
+  void wrote(const std::string& call, const std::function<std::string()>& content);
 
  private:
   static std::shared_ptr<Bundle> of(format::Bundle file, exec::SessionOptions options, std::shared_ptr<Processes> processes, bool each);

@@ -20,6 +20,7 @@
 #include "runtime/base/text.h"
 #include "runtime/exec/profile.h"
 #include "runtime/format/bundle_reader.h"
+#include "runtime/format/content.h"
 #include "runtime/format/sha256.h"
 
 namespace nabla::python {
@@ -293,12 +294,14 @@ void bind_bundle(py::module_& m) {
                throw Error(error(Code::kShapeMismatch, "state leaf \"{}\" is {}, got {}", info.name, info.type_str(),
                                  v.type().str()));
              check(b.session().set_state(leaf, array.data()));
-             b.wrote("set_state(\"" + info.name + "\")");
+             b.wrote("set_state(\"" + info.name + "\")", [&] {
+               return format::content_of({static_cast<const uint8_t*>(array.data()), static_cast<size_t>(array.size_bytes())});
+             });
            })
       .def("load_state",
            [](Bundle& b, const std::string& path) {
              check(b.session().load_state(path));
-             b.wrote("load_state");
+             b.wrote("load_state", [&] { return format::content_of_file(path); });
            })
       .def("save_state", &Bundle::save_state)
       .def_property_readonly("spread", &Bundle::spread)
@@ -306,7 +309,7 @@ void bind_bundle(py::module_& m) {
       .def("load_weights",
            [](Bundle& b, const std::string& path, const std::vector<std::string>& maps, bool partial) {
              auto report = value_or_throw(b.session().load_weights({path, maps, partial}));
-             b.wrote("load_weights");
+             b.wrote("load_weights", [&] { return format::content_of_file(path); });
              return report;
            })
       .def_property_readonly("target", [](Bundle& b) { return std::string(b.session().target()); })
