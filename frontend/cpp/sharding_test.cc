@@ -152,6 +152,9 @@ TEST(Sharding, FunctionsOfWholeArraysAreLaidOutAtTheirEnds) {
   EXPECT_EQ(refusal([&] { traced({}, {{2, P("dp")}}); }), "shard_map: out_specs lays out result 2, and there are 2");
 }
 
+// A dimension where axes stand, such as psum_scatter(x, 0), does not compile.
+static_assert(!std::is_convertible_v<std::nullptr_t, AxisNames>);
+
 // Errors of collectives by the names that Python has for them.
 TEST(Sharding, WhatCollectivesCannotDoIsRefusedAtTheLineOfTheUser) {
   auto in_region = [](auto f, bool region = true, int line = __builtin_LINE()) {
