@@ -117,6 +117,11 @@ int64_t coordinate(const Mesh& mesh, const Axes& axes, int64_t rank) {
   return out;
 }
 
+PartOfDim part_of_dim(int64_t extent, int64_t parts, int64_t coordinate) {
+  int64_t size = extent / parts + (extent % parts != 0 ? 1 : 0), begin = coordinate * size;
+  return {begin, size, std::clamp<int64_t>(extent - begin, 0, size)};
+}
+
 std::vector<int64_t> group_of(const Mesh& mesh, const Axes& axes, int64_t rank) {
   std::vector<int64_t> out = {rank};
   for (const AxisRef& a : axes) out[0] -= part(mesh, a, rank) * stride_of(mesh, a.name) * digits(mesh, a).after;

@@ -53,6 +53,12 @@ std::string str(const Axes& axes);  ///< "{dp, tp:(2)4}"
 int64_t shards(const Mesh& mesh, const Axes& axes);
 /// The part that a rank has: its coordinate along the axes, as one number. Requires check_axes.
 int64_t coordinate(const Mesh& mesh, const Axes& axes, int64_t rank);
+/// What the part of a coordinate has of a dimension that is cut into `parts`: `count` elements from `begin` on. All have
+/// the same `size`, ceil(extent / parts), of which the last ones' ends are padding.
+struct PartOfDim {
+  int64_t begin = 0, size = 0, count = 0;
+};
+PartOfDim part_of_dim(int64_t extent, int64_t parts, int64_t coordinate);
 /// The ranks that differ from this one along the axes alone, by their coordinate there. Requires check_axes.
 std::vector<int64_t> group_of(const Mesh& mesh, const Axes& axes, int64_t rank);
 /// E0210 for an axis that the mesh lacks, a part that does not divide it, and parts of one axis that overlap.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "frontend/cpp/array.h"
 #include "frontend/cpp/emit.h"
 #include "frontend/cpp/frame.h"
+#include "frontend/cpp/ops.h"
 #include "ir/verifier.h"
 
 namespace nabla {
@@ -34,30 +36,37 @@ std::string text(const std::vector<std::string>& names) {
   return "{" + out + "}";
 }
 
+// The axes for which the innermost region around is written; none: there is no region.
+std::vector<std::string> axes_of_region() {
+  for (std::shared_ptr<Frame> f = Frame::current(); f; f = f->parent)
+    if (!f->manual.empty()) return f->manual;
+  return {};
+}
+
+// A collective where no region is written for the ranks along the axis; "": where there is no region.
+Error misplaced(const char* what, const std::string& axis, const std::vector<std::string>& manual, const Site& site) {
+  std::string collective = axis.empty() ? what : fmt::format("{} along {}", what, axis);
+  Error e = manual.empty()
+                ? error_at(site, Code::kBadSharding, "{}: the function is not written for the ranks of a mesh", collective)
+                : error_at(site, Code::kBadSharding, "{}: the region around it is written for the ranks along {} alone",
+                           collective, text(manual));
+  Diagnostic d = e.diagnostics()[0];
+  d.help = manual.empty() ? "use it in the function of a shard_map; elsewhere what ranks exchange follows from layouts"
+                          : fmt::format("add {} to the axes of the shard_map", axis);
+  return Error(std::move(d));
+}
+
 // Attributes of a collective along these axes.
 ir::Attrs group(const char* what, const AxisNames& axes, const Site& site) {
   const ir::Mesh& mesh = mesh_of(what, site);
-  std::vector<std::string> manual = manual_axes();
+  std::vector<std::string> manual = manual_axes(), names = axes.region ? axes_of_region() : axes.list;
+  if (axes.region && names.empty()) throw misplaced(what, "", manual, site);
   ir::Axes list;
-  for (const std::string& name : axes.list) list.push_back({name});
+  for (const std::string& name : names) list.push_back({name});
   if (Status known = ir::check_axes(mesh, list, what); !known.ok())
     throw error_at(site, Code::kBadSharding, "{}", known.errors()[0].message);
-  for (const std::string& name : axes.list) {
-    if (contains(manual, name)) continue;
-    Error e = manual.empty() ? error_at(site, Code::kBadSharding,
-                                        "{} along {}: the function is not written for the ranks of a "
-                                        "mesh",
-                                        what, name)
-                             : error_at(site, Code::kBadSharding,
-                                        "{} along {}: the region around it is written for the ranks "
-                                        "along {} alone",
-                                        what, name, text(manual));
-    Diagnostic d = e.diagnostics()[0];
-    d.help = manual.empty()
-                 ? "use it in the function of a shard_map; elsewhere what ranks exchange follows from layouts"
-                 : fmt::format("add {} to the axes of the shard_map", name);
-    throw Error(std::move(d));
-  }
+  for (const std::string& name : names)
+    if (!contains(manual, name)) throw misplaced(what, name, manual, site);
   return {{"axes", list}, {"shards", shards(mesh, list)}};
 }
 
@@ -69,6 +78,16 @@ Tensor exchange(const char* what, const char* op, const Arg& x, const AxisNames&
 
 Tensor reduced(const char* what, const Arg& x, const AxisNames& axes, const char* combiner) {
   return exchange(what, "all_reduce", x, axes, {{"combiner", std::string(combiner)}});
+}
+
+void check_reduce_op(const char* what, const std::string& reduce_op, const std::vector<std::string>& known, const Site& site) {
+  if (contains(known, reduce_op)) return;
+  Error e = error_at(site, Code::kBadAttribute, "{}: reduce_op is one of {}, got \"{}\"", what, text(known), reduce_op);
+  Diagnostic d = e.diagnostics()[0];
+  d.help = mesh_of(what, site).size_of(reduce_op) > 0 ? fmt::format("{} is an axis of the mesh: axes come last", reduce_op)
+           : known.size() == 1                        ? "all_reduce has other combinations, of which ranks can take their parts"
+                                                      : "reduce over gathered values (all_gather) for any other combination";
+  throw Error(std::move(d));
 }
 
 // E0207 or E0210 where the ranks do not divide a dimension.
@@ -151,13 +170,39 @@ Tensor pmean(const Arg& x, const AxisNames& axes) { return reduced("pmean", x, a
 Tensor pmax(const Arg& x, const AxisNames& axes) { return reduced("pmax", x, axes, "max"); }
 Tensor pmin(const Arg& x, const AxisNames& axes) { return reduced("pmin", x, axes, "min"); }
 
+Tensor all_reduce(const Arg& x, const std::string& reduce_op, const AxisNames& reduce_axes) {
+  check_reduce_op("all_reduce", reduce_op, {"sum", "max", "min", "mean", "prod"}, x.site());
+  if (reduce_op != "prod") return reduced("all_reduce", x, reduce_axes, reduce_op.c_str());
+  // A product has no derivative as one collective: the ranks' values are gathered.
+  ir::Attrs attrs = group("all_reduce", reduce_axes, x.site());
+  attrs.set("dim", int64_t{0});
+  AtSite at(x);
+  return prod(emit("all_gather", {unsqueeze(x, 0)}, std::move(attrs), x.site())[0], {0});
+}
+
 Tensor all_gather(const Arg& x, const AxisNames& axes, int64_t dim) {
   return exchange("all_gather", "all_gather", x, axes, {{"dim", counted_from_end(dim, x)}});
+}
+
+Tensor all_gather(const Arg& x, int64_t dim) { return all_gather(x, AxisNames::of_region(), dim); }
+
+Tensor gather_all_axes(const Arg& x) {
+  if (!manual_axes().empty()) return exchange("gather_all_axes", "all_gather", x, AxisNames::of_region(), {{"dim", int64_t{0}}});
+  P whole;
+  whole.sharding.dims.resize(x.is_tensor() ? static_cast<size_t>(x.tensor().rank()) : 0);
+  return shard(x, whole, x.site());
 }
 
 Tensor psum_scatter(const Arg& x, const AxisNames& axes, int64_t dim) {
   return exchange("psum_scatter", "reduce_scatter", x, axes, {{"dim", counted_from_end(dim, x)}});
 }
+
+Tensor reduce_scatter(const Arg& x, int64_t axis, const std::string& reduce_op, const AxisNames& axis_name) {
+  check_reduce_op("reduce_scatter", reduce_op, {"sum"}, x.site());
+  return exchange("reduce_scatter", "reduce_scatter", x, axis_name, {{"dim", counted_from_end(axis, x)}});
+}
+
+Tensor all_to_all(const Arg& x, int64_t split, int64_t join) { return all_to_all(x, AxisNames::of_region(), split, join); }
 
 Tensor all_to_all(const Arg& x, const AxisNames& axes, int64_t split, int64_t join) {
   return exchange("all_to_all", "all_to_all", x, axes,
@@ -168,6 +213,24 @@ Tensor ppermute(const Arg& x, const AxisNames& axes, const std::vector<std::pair
   Ints list;
   for (const auto& [from, to] : pairs) list.insert(list.end(), {from, to});
   return exchange("ppermute", "permute", x, axes, {{"pairs", list}});
+}
+
+Tensor ppermute(const Arg& x, const std::vector<std::pair<int64_t, int64_t>>& pairs) {
+  return ppermute(x, AxisNames::of_region(), pairs);
+}
+
+Tensor distributed_broadcast(const Arg& x, int64_t root) {
+  const char* what = "distributed_broadcast";
+  ir::Attrs attrs = group(what, AxisNames::of_region(), x.site());
+  int64_t ranks = attrs.get_int("shards");
+  if (root < 0 || root >= ranks)
+    throw error_at(x.site(), Code::kBadAttribute, "{}: root is a rank, 0 to {}, got {}", what, ranks - 1, root);
+  AtSite at(x);
+  if (x.is_tensor() && x.tensor().dtype() == DType::kBool)
+    return convert(distributed_broadcast({convert(x, i32), x.site()}, root), DType::kBool);
+  // Its share of a sum of which the others have zero.
+  Tensor here = emit("axis_index", {}, std::move(attrs), x.site())[0] == root;
+  return reduced(what, {select(here, x, zeros_like(x)), x.site()}, AxisNames::of_region(), "sum");
 }
 
 Tensor axis_index(const AxisNames& axes, Site site) {

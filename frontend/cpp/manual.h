@@ -1,6 +1,7 @@
 // Functions that are written for the ranks of a mesh, and what these exchange. docs/sharding.md.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -15,11 +16,19 @@ namespace nabla {
 
 /// One mesh axis or several, major first: "tp", {"dp", "tp"}.
 struct AxisNames {
+  /// All those that the region around is written for.
+  static AxisNames of_region() {
+    AxisNames out = std::vector<std::string>();
+    out.region = true;
+    return out;
+  }
   AxisNames(const char* name) : list{name} {}         // NOLINT: converts
   AxisNames(const std::string& name) : list{name} {}  // NOLINT: converts
   AxisNames(std::initializer_list<std::string> names) : list(names) {}
   AxisNames(std::vector<std::string> names) : list(std::move(names)) {}  // NOLINT: converts
+  AxisNames(std::nullptr_t) = delete;  // psum_scatter(x, 0): a dimension is no axis of a mesh
   std::vector<std::string> list;
+  bool region = false;
 };
 
 // What the template below is made of; defined in manual.cc.
@@ -106,14 +115,14 @@ class LaidOut {
     auto inner = [&](auto copy) {
       auto said = in_.find(next++);
       if (said != in_.end())
-        for (auto& leaf : leaves_of<Tensor>(copy)) *leaf.second = shard(*leaf.second, said->second, site_);
+        for (auto& leaf : leaves_of<Tensor>(copy)) *leaf.second = shard(Arg(*leaf.second, site_), said->second, site_);
       return copy;
     };
     std::tuple<A...> inside{inner(args)...};
     auto result = std::apply([&](const A&... a) { return f(a...); }, inside);
     std::vector<Tensor> tensors = tensors_of(result);
     check_places(out_, tensors.size(), "out_specs lays out result", site_);
-    for (const auto& [place, layout] : out_) tensors[place] = shard(tensors[place], layout, site_);
+    for (const auto& [place, layout] : out_) tensors[place] = shard(Arg(tensors[place], site_), layout, site_);
     return with_tensors(std::move(result), tensors);
   }
 
@@ -131,23 +140,39 @@ auto shard_map(F f, Layouts in_specs, Layouts out_specs, Site site = Site::here(
   return LaidOut<F>(std::move(f), std::move(in_specs), std::move(out_specs), site);
 }
 
-// ---- Inside of a region: what the ranks along its axes exchange. All throw E0210 where an axis is not one of them.
+// ---- Inside of a region: what the ranks along its axes exchange. Where no axes are given these are all those that the region
+// is written for. All throw E0210 outside of a region, and where an axis is not one of its own.
 
 /// The sum over the ranks along the axes; the same on all of them.
-Tensor psum(const Arg& x, const AxisNames& axes);
-Tensor pmean(const Arg& x, const AxisNames& axes);
-Tensor pmax(const Arg& x, const AxisNames& axes);
-Tensor pmin(const Arg& x, const AxisNames& axes);
+Tensor psum(const Arg& x, const AxisNames& axes = AxisNames::of_region());
+Tensor pmean(const Arg& x, const AxisNames& axes = AxisNames::of_region());
+Tensor pmax(const Arg& x, const AxisNames& axes = AxisNames::of_region());
+Tensor pmin(const Arg& x, const AxisNames& axes = AxisNames::of_region());
+/// The ranks' values combined element by element, the same on all of them; `reduce_op` is "sum", "max", "min", "mean" or
+/// "prod", otherwise E0204. For a product the values are gathered.
+Tensor all_reduce(const Arg& x, const std::string& reduce_op = "sum", const AxisNames& reduce_axes = AxisNames::of_region());
 /// The ranks' values joined along a dimension (JAX's with tiled=True): n times as long, the same on all ranks.
-Tensor all_gather(const Arg& x, const AxisNames& axes, int64_t dim = 0);
-/// Of the sum over the ranks the rank's part along a dimension, which they divide (JAX's with tiled=True).
-Tensor psum_scatter(const Arg& x, const AxisNames& axes, int64_t dim = 0);
+Tensor all_gather(const Arg& x, const AxisNames& axes = AxisNames::of_region(), int64_t dim = 0);
+Tensor all_gather(const Arg& x, int64_t dim);
+/// The same along dimension 0, over all axes of the region; outside of one x, whole on every rank.
+Tensor gather_all_axes(const Arg& x);
+/// Of the sum over the ranks the rank's part along a dimension, which they divide (JAX's with tiled=True), otherwise E0203.
+Tensor psum_scatter(const Arg& x, const AxisNames& axes = AxisNames::of_region(), int64_t dim = 0);
+/// The same. `reduce_op` is "sum", otherwise E0204.
+Tensor reduce_scatter(const Arg& x, int64_t axis = 0, const std::string& reduce_op = "sum",
+                      const AxisNames& axis_name = AxisNames::of_region());
 /// Part k of x along `split` goes to the k-th rank; what comes is joined along `join`.
 Tensor all_to_all(const Arg& x, const AxisNames& axes, int64_t split, int64_t join);
+Tensor all_to_all(const Arg& x, int64_t split, int64_t join);
 /// x goes from the first rank of each pair to the second, by their places along the axes; zeros where nobody sends to.
+/// E0204 for a number that is no place, and for one that sends or gets twice.
 Tensor ppermute(const Arg& x, const AxisNames& axes, const std::vector<std::pair<int64_t, int64_t>>& pairs);
+Tensor ppermute(const Arg& x, const std::vector<std::pair<int64_t, int64_t>>& pairs);
+/// On every rank what the one has whose place along the region's axes is `root`; E0204 where none has it.
+Tensor distributed_broadcast(const Arg& x, int64_t root = 0);
+inline Tensor broadcast(const Arg& x, int64_t root = 0) { return distributed_broadcast(x, root); }
 /// The rank's place along the axes, i32[], and how many there are.
-Tensor axis_index(const AxisNames& axes, Site site = Site::here());
-int64_t axis_size(const AxisNames& axes, Site site = Site::here());
+Tensor axis_index(const AxisNames& axes = AxisNames::of_region(), Site site = Site::here());
+int64_t axis_size(const AxisNames& axes = AxisNames::of_region(), Site site = Site::here());
 
 }  // namespace nabla

@@ -17,10 +17,10 @@ struct Box {
 Box box_of(const Mesh& mesh, const Sharding& s, const std::vector<int64_t>& shape, int64_t rank) {
   Box out{{}, shape, {}};
   for (size_t d = 0; d < shape.size(); ++d) {
-    int64_t parts = shards(mesh, s.dims[d].axes);
-    out.sizes[d] = (shape[d] + parts - 1) / parts;
-    out.begins.push_back(coordinate(mesh, s.dims[d].axes, rank) * out.sizes[d]);
-    out.counts.push_back(std::clamp<int64_t>(shape[d] - out.begins[d], 0, out.sizes[d]));
+    PartOfDim part = part_of_dim(shape[d], shards(mesh, s.dims[d].axes), coordinate(mesh, s.dims[d].axes, rank));
+    out.sizes[d] = part.size;
+    out.begins.push_back(part.begin);
+    out.counts.push_back(part.count);
   }
   return out;
 }

@@ -127,6 +127,101 @@ TEST(Manual, CollectivesAndTheirGradients) {
   expect_same([](Tensor x) { return x * sum(all_gather(x, "r")); }, [](Tensor x) { return x * sum(x); }, rows, rows);
 }
 
+// By the names that Python has for them; without axes all those of the region count.
+TEST(Manual, CollectivesByTheNamesOfPythonAndTheirGradients) {
+  P rows("r", ""), whole("", "");
+  auto total = [](Tensor x) { return sum(groups(x), {0}); };
+  auto largest = [](Tensor x) { return reduce_max(groups(x), {0}); };
+  expect_same([](Tensor x) { return all_reduce(x * x); }, [&](Tensor x) { return total(x * x); }, rows, whole);
+  expect_same([](Tensor x) { return all_reduce(x * x, "mean", "r"); }, [&](Tensor x) { return total(x * x) * 0.25; }, rows, whole);
+  expect_same([](Tensor x) { return all_reduce(x, "max"); }, largest, rows, whole);
+  expect_same([](Tensor x) { return all_reduce(x, "min"); }, [&](Tensor x) { return -largest(-x); }, rows, whole);
+  expect_same([](Tensor x) { return all_reduce(x, "prod"); }, [](Tensor x) { return prod(groups(x), {0}); }, rows, whole);
+  // Of what all ranks share the product is a power, and each rank's factor counts in its gradient.
+  expect_same([](Tensor x) { return all_reduce(x, "prod"); }, [](Tensor x) { return x * x * x * x; }, whole, whole);
+  expect_same([](Tensor x) { return reduce_scatter(x * 2, -1); },
+              [&](Tensor x) { return reshape(transpose(reshape(total(x * 2), {2, 4, 1}), {1, 0, 2}), {8, 1}); }, rows, rows);
+  expect_same([](Tensor x) { return gather_all_axes(x * x) * 3; }, [](Tensor x) { return x * x * 3; }, rows, whole);
+  expect_same([](Tensor x) { return all_gather(x, 1); },
+              [](Tensor x) { return reshape(transpose(groups(x), {1, 0, 2}), {2, 16}); }, rows, whole);
+  expect_same([](Tensor x) { return all_to_all(x, 1, 0); }, [](Tensor x) { return x; }, rows, P("", "r"));
+  for (int64_t root : {0, 2})
+    expect_same([=](Tensor x) { return distributed_broadcast(x * x, root); },
+                [=](Tensor x) { return slice(x * x, {2 * root, 0}, {2 * root + 2, 4}); }, rows, whole);
+  expect_same([](Tensor x) { return ppermute(x, {{0, 3}, {2, 1}}); },
+              [](Tensor x) {
+                Tensor none = zeros({2, 4});
+                return concatenate({none, slice(x, {4, 0}, {6, 4}), none, slice(x, {0, 0}, {2, 4})}, 0);
+              },
+              rows, rows);
+}
+
+// Ranks of a region along two axes are counted as those of the mesh, and those of an inner region along its own.
+TEST(Manual, TheAxesOfTheRegionAroundCount) {
+  auto make = [](auto f) {
+    Program program;
+    program.mesh("pod", {{"dp", 2}, {"tp", 2}});
+    program.entry("f", {{"x", f32, {4, 6}}, {"b", boolean, {4}}}, [&](Tensor x, Tensor b) -> Outputs {
+      auto [y, z, n, c] = f(x, b);
+      return {{"y", y}, {"z", z}, {"n", n}, {"c", c}};
+    });
+    return program.module();
+  };
+  using Four = std::tuple<Tensor, Tensor, Tensor, Tensor>;
+  auto part = [](Tensor x, Tensor b) {
+    Tensor next = ppermute(x, {{0, 1}, {1, 2}, {2, 3}, {3, 0}});
+    return Four(next, all_reduce(x), broadcast(reshape(axis_index(), {1}) * static_cast<int32_t>(axis_size()), 3), broadcast(b, 1));
+  };
+  auto whole = [](Tensor x, Tensor b) {
+    Tensor next = concatenate({slice(x, {3, 0}, {4, 6}), slice(x, {0, 0}, {3, 6})}, 0);
+    return Four(next, sum(x, {0}, true), full({1}, 12, i32), slice(b, {1}, {2}));
+  };
+  P rows(PDim{"dp", "tp"}, ""), same("", "");
+  ir::Module manual = make([&](Tensor x, Tensor b) {
+    return shard_map(part, {rows, P(PDim{"dp", "tp"})}, {rows, same, P(""), P("")})(x, b);
+  });
+  std::vector<Literal> args = random_args(*manual.find("f"), 14);
+  for (int64_t i = 0; i < 4; ++i) args[1].set(i, i == 1 ? 1.0 : 0.0);
+  expect_equal(run_manual(make(whole), args).results, run_manual(manual, args).results);
+
+  auto nested = [](Tensor x, Tensor b) {
+    auto outer = [](Tensor a, Tensor) {
+      auto inner = [](Tensor c) { return std::pair(all_reduce(c), gather_all_axes(c)); };
+      auto [s, g] = shard_map(inner, {P("tp", "")}, {P("", ""), P("", "")}, {"tp"})(a);
+      return Four(s, g, full({1}, 0, i32), zeros({1}, f32));
+    };
+    P dp("dp", "");
+    return shard_map(outer, {dp, P("dp")}, {dp, dp, P(""), P("")}, {"dp"})(x, b);
+  };
+  std::string text = print(flattened(make(nested)));
+  for (const char* part : {"all_reduce(%x) {axes={tp}, shards=2}", "all_gather(%x) {axes={tp}, dim=0, shards=2}"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  run_manual(make(nested), args);
+}
+
+// Outside of a region a layout says that each rank has all of an array.
+TEST(Manual, GatheredAxesOutsideOfARegion) {
+  auto make = [](bool mesh, bool gathers) {
+    Program program;
+    if (mesh) program.mesh("ring", {{"r", 4}});
+    std::vector<Spec> inputs = {mesh ? Spec("x", f32, {8, 4}, P("r", "")) : Spec("x", f32, {8, 4})};
+    program.entry("f", inputs, [&](Tensor x) -> Outputs {
+      auto loss = [&](Tensor y) { return sum(sin(gathers ? gather_all_axes(y * y) : y * y)); };
+      auto [value, g] = value_and_grad(loss)(x);
+      return {{"y", gathers ? gather_all_axes(x) : x}, {"loss", value}, {"g", g}};
+    });
+    return program.module();
+  };
+  ir::Module gathered = make(true, true);
+  std::vector<Literal> args = random_args(*gathered.find("f"), 15);
+  ManualRun run = run_manual(gathered, args);
+  expect_equal(run_manual(make(true, false), args).results, run.results);
+  EXPECT_NE(run.collectives().find("all_gather"), std::string::npos) << print(run.local);
+  Result<std::vector<Literal>> alone = ir::interpret(flattened(make(false, true)), "f", args);
+  ASSERT_TRUE(alone.ok());
+  expect_equal(*alone, run.results);
+}
+
 TEST(Manual, ARingOfPermutesIsASum) {
   auto ring = [](Tensor x) {
     int64_t n = axis_size("r");
