@@ -123,6 +123,45 @@ def test_loops_and_branches_of_another_mesh_than_what_waits(use, expected):
     assert np.allclose(use(x, one), expected, atol=1e-5) and np.allclose(waits, 2 * A)
 
 
+@pytest.mark.parametrize("use", [
+    lambda a, b: nb.scan(lambda c, row: (c + row, None), a, b),
+    lambda a, b: nb.scan(lambda c, _: (c + b[0], None), a, length=3),
+    lambda a, b: nb.scan(lambda c, row: (c + row + a, None), nb.zeros(8), b),
+    lambda a, b: nb.cond(nb.sum(a) > 0, lambda x: x + b[0], lambda x: x, a),
+    lambda a, b: nb.cond(nb.sum(b) > 0, lambda x: x + a, lambda x: x, nb.ones(8)),
+    lambda a, b: nb.switch(1, [lambda x: x, lambda x: x + b[0]], a),
+    lambda a, b: nb.while_loop(lambda x: nb.sum(x) < nb.sum(b), lambda x: x + 1, a),
+    lambda a, b: nb.while_loop(lambda x: nb.sum(x) < 100, lambda x: x + b[0], a),
+    lambda a, b: nb.fori_loop(0, 3, lambda i, x: x + b[0], a),
+    lambda a, b: nb.jvp(lambda x: x * b[0], (nb.ones(8),), (a,))])
+def test_meshes_that_are_mixed_in_loops_and_branches(use):
+    for f in (use, nb.jit(use)):
+        a, b = nb.shard(A[0], MESH, P("dp")), nb.shard(A, RING, P("stage"))
+        with pytest.raises(nb.Error, match="E0210.*is used beside values of mesh") as e:
+            f(a, b)
+        assert all(mesh in str(e.value) for mesh in ("mesh pod (dp=2, tp=4)", "mesh ring (stage=4)"))
+
+
+def test_tangents_of_another_mesh_than_what_waits():
+    waits, plain = nb.shard(A, MESH, P("dp")) + 1, nb.asarray(A) * 2
+    tangent = nb.shard(B, RING, P("stage")).realize()
+    waits = waits * 1
+    assert np.allclose(nb.jvp(lambda x: x * plain, (nb.asarray(A),), (tangent,))[1], 2 * A * B)
+    assert np.allclose(waits, A + 1)
+
+
+def test_vmap_over_a_mesh_where_nothing_is_mapped():
+    f = nb.vmap(lambda x: x * 2, in_axes=None, axis_size=4, spmd_axis_name="dp", mesh=MESH)
+    waits = nb.shard(A, RING, P("stage")) + 1
+    for g in (f, nb.jit(f)):
+        y = g(nb.asarray(A))
+        assert axes_of(y) == [["dp"], [], []] and np.array_equal(y.numpy(), np.stack([A * 2] * 4))
+    assert np.allclose(waits, A + 1)
+    a = nb.shard(A, RING, P("stage"))
+    with pytest.raises(nb.Error, match=r"E0210.*mesh pod .*beside values of mesh ring \(stage=4\)"):
+        nb.vmap(lambda x: x * a, in_axes=None, axis_size=4, spmd_axis_name="dp", mesh=MESH)(nb.ones(8))
+
+
 def test_copies_and_pickles_keep_layouts():
     for spec in (P("dp", "tp"), P(("dp", "tp"), None)):
         assert copy.deepcopy(spec) == pickle.loads(pickle.dumps(spec)) == copy.copy(spec) == spec

@@ -4,7 +4,7 @@ import functools
 
 from .. import _nabla
 from .._core import Tensor, asarray
-from .._trace import Arguments, name_of, trace_like
+from .._trace import Arguments, name_of, together, trace_like
 from ..tree import tree_flatten, tree_map, tree_structure
 from .memory import stop_gradient
 
@@ -164,6 +164,7 @@ def _with_aux(fun, arguments, has_aux):
     return f, result, lambda tree: (tree[0], tree[1])
 
 
+@together
 def jvp(fun, primals, tangents, *, has_aux=False, create_graph=True):
     """`(out, tangent)` or `(out, tangent, aux)`: the value at `primals` and the derivative in the direction `tangents`,
     a tuple shaped like them. Without `create_graph` the tangent has no derivative."""
