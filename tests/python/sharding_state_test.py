@@ -162,6 +162,42 @@ def test_vmap_over_a_mesh_where_nothing_is_mapped():
         nb.vmap(lambda x: x * a, in_axes=None, axis_size=4, spmd_axis_name="dp", mesh=MESH)(nb.ones(8))
 
 
+def on_ranks(f, before, after):
+    return nb.shard_map(f, mesh=MESH, in_specs=before, out_specs=after)
+
+
+@pytest.mark.parametrize("f, least", [
+    (lambda x: comm.reduce_scatter(nb.shard(x, MESH, P("tp")), 0), 16),
+    (lambda x: comm.reduce_scatter(nb.shard(x, MESH, P(None, "tp")), 0), 8),
+    (lambda x: comm.reduce_scatter(nb.shard(x, MESH, P("tp")), 0, axis_name="dp"), 8),
+    (on_ranks(lambda x: comm.reduce_scatter(x, 0, axis_name="tp"), P(), P("tp")), 4),
+    (on_ranks(lambda x: comm.reduce_scatter(x, 0, axis_name="dp"), P("tp"), P(("tp", "dp"))), 8),
+    (on_ranks(lambda x: comm.all_to_all(x, 0, 1, axis_name="tp"), P(None, "tp"), P("tp")), 4),
+    (on_ranks(lambda x: comm.all_to_all(x, 1, 0, axis_name="tp"), P("tp"), P(None, "tp")), 4),
+    (lambda x: comm.all_to_all(nb.shard(x, MESH, P("tp")), 1, 0), 4),
+    (lambda x: comm.all_gather(nb.shard(x, MESH, P("tp")), 0), 4)])
+def test_collectives_of_sizes_that_are_known_at_run_time(f, least):
+    g = nb.jit(f, dynamic_dims={0: {0: "rows"}})
+    for rows in (2 * least, least, 3 * least):
+        x = nb.asarray(np.random.RandomState(rows).randn(rows, 8).astype(np.float32))
+        y = g(x)
+        assert np.allclose(y, f(x), atol=1e-5) and y.sharding == f(x).sharding
+    assert g.stats.misses == 1
+    with pytest.raises(ValueError, match=f"rows is {5 * least // 4}, no multiple of {least}, as the parts of layouts and"):
+        g(nb.ones((5 * least // 4, 8)))
+
+
+def test_a_collective_says_of_what_a_size_is_to_be_a_multiple():
+    def f(x):
+        return comm.reduce_scatter(nb.shard(x, MESH, P("tp")), 0)
+
+    rows, sixteen = nb.symbol("rows", 4, 64, 4), nb.symbol("rows", 16, 64, 16)
+    with pytest.raises(nb.Error, match=r"E0207.*reduce_scatter: floordiv\(rows,4\) elements in dimension 0 may not be "
+                                       r"divisible into 4 shards(?s:.*)help: declare symbol rows as a multiple of 16"):
+        nb.export({"f": f}, args={"f": {"x": nb.spec((rows, 8))}})
+    nb.export({"f": f}, args={"f": {"x": nb.spec((sixteen, 8))}})
+
+
 def test_copies_and_pickles_keep_layouts():
     for spec in (P("dp", "tp"), P(("dp", "tp"), None)):
         assert copy.deepcopy(spec) == pickle.loads(pickle.dumps(spec)) == copy.copy(spec) == spec

@@ -282,8 +282,8 @@ class Compiled:
             for dim, d in rows.items():
                 least = multiples[d.name]
                 if least != d.multiple and shape[dim] % least:
-                    raise ValueError(f"dynamic_dims: {d.name} is {shape[dim]}, and {least} parts of a layout do not "
-                                     "divide it")
+                    raise ValueError(f"dynamic_dims: {d.name} is {shape[dim]}, no multiple of {least}, as the parts of "
+                                     "layouts and collectives are")
                 # The least size is a multiple too: parts of less than that would have nothing.
                 low, high = -(-d.min // least) * least, d.bound(shape[dim])
                 if low > high:

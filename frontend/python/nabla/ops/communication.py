@@ -16,7 +16,7 @@ from .. import _nabla
 from .._core import DType, asarray
 from .._mesh import (
     DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards,
-    is_mesh_and_layout, laid_out, names_of, needs_reshard, spec_for, spec_of)
+    is_mesh_and_layout, laid_out, names_of, needs_reshard, spec_for, spec_of, wanting_multiples)
 from ..devices import accelerator, cpu, gpu, to_device, transfer_to
 from ..tree import tree_map
 from ._common import axis_of
@@ -255,7 +255,7 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
         raise ValueError(f"reduce_scatter: reduce_op is \"sum\", got {reduce_op!r}")
     dim = _dim_of(axis, x, "reduce_scatter")
     if _region.get():
-        return _nabla.psum_scatter(x, _axes_here(axis_name), dim)
+        return _scattered(x, _axes_here(axis_name), dim)
     spec = _need_spec(x, "reduce_scatter")
     if axis_name is not None:
         axes = _axes_of(spec, axis_name, "reduce_scatter")
@@ -264,7 +264,17 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
     dims = [[a for a in d.axes if a not in axes] for d in spec.dim_specs]
     dims[dim] += axes
     return _on_parts("reduce_scatter", x, spec, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]),
-                     lambda part: _nabla.psum_scatter(part, axes, dim))
+                     lambda part: _scattered(part, axes, dim))
+
+
+def _scattered(x, axes, dim):
+    with wanting_multiples([(x.shape[dim], _nabla.axis_size(axes))]):
+        return _nabla.psum_scatter(x, axes, dim)
+
+
+def _exchanged(x, axes, split, join):
+    with wanting_multiples([(x.shape[split], _nabla.axis_size(axes))]):
+        return _nabla.all_to_all(x, axes, split, join)
 
 
 @_of_trees
@@ -281,7 +291,7 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
     split, join = _dim_of(split_axis, x, "all_to_all"), _dim_of(concat_axis, x, "all_to_all")
     if _region.get():
         axes = _axes_here(axis_name)
-        return _nabla.all_to_all(x, axes, split, join) if tiled else _untiled(x, axes, split, join)
+        return _exchanged(x, axes, split, join) if tiled else _untiled(x, axes, split, join)
     if not tiled:
         raise ValueError("all_to_all: tiled=False is for functions of one rank (nabla.shard_map), where a dimension "
                          "may have an element for each rank; of a tensor that is laid out, leave it out")
