@@ -146,8 +146,8 @@ Tensor psum_scatter(const Arg& x, const AxisNames& axes, int64_t dim = 0);
 Tensor all_to_all(const Arg& x, const AxisNames& axes, int64_t split, int64_t join);
 /// x goes from the first rank of each pair to the second, by their places along the axes; zeros where nobody sends to.
 Tensor ppermute(const Arg& x, const AxisNames& axes, const std::vector<std::pair<int64_t, int64_t>>& pairs);
-/// The rank's place along the axes, i32[], and how many there are.
+/// The rank's place along the axes, i32[], and how many there are; `what` asks, in errors.
 Tensor axis_index(const AxisNames& axes, Site site = Site::here());
-int64_t axis_size(const AxisNames& axes, Site site = Site::here());
+int64_t axis_size(const AxisNames& axes, Site site = Site::here(), const char* what = "axis_size");
 
 }  // namespace nabla

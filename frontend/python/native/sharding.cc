@@ -176,8 +176,8 @@ void bind_collectives(py::module_& m) {
   m.def("axis_index", [](const Names& axes) {
     return recorded([&](const Site& site) { return given_back(nabla::axis_index(axes, site)); });
   });
-  m.def("axis_size", [](const Names& axes) {
-    return recorded([&](const Site& site) { return nabla::axis_size(axes, site); });
+  m.def("axis_size", [](const Names& axes, const std::string& what) {
+    return recorded([&](const Site& site) { return nabla::axis_size(axes, site, what.c_str()); });
   });
 }
 
