@@ -11,6 +11,7 @@
 #include "frontend/python/native/bundle.h"
 #include "frontend/python/native/eager_part.h"
 #include "ir/reference/ranks.h"
+#include "ir/symbols.h"
 #include "ir/verifier.h"
 #include "passes/transform/mark_varying.h"
 
@@ -206,6 +207,7 @@ void bind_sharding(py::module_& m) {
       .def("call", [](const Region& r, const TracedFunction& f, const std::vector<ir::Sharding>& out) {
         return recorded([&](const Site&) { return given_back(call_region(r, f, out)); });
       });
+  m.def("multiples_for", [](const Size& size, int64_t parts) { return ir::multiples_for(size.dim, parts); });
   m.def("shard", &shard);
   m.def("placement", &placement_of);
   m.def("placement_like", &placement_like);

@@ -3,7 +3,6 @@
 
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/dlpack.h"
-#include "ir/symbols.h"
 
 namespace nabla::python {
 namespace {
@@ -323,7 +322,6 @@ void bind_values(py::module_& m) {
       for (const ir::SymbolRef& y : s.dim.symbols()) out.emplace_back(y->name, y->min, y->max, y->multiple);
     return out;
   });
-  m.def("multiples_for", [](const Size& size, int64_t parts) { return ir::multiples_for(size.dim, parts); });
   m.def("backward_gradients",
         [](const Value& result, const std::optional<Operand>& cotangent, const std::vector<const Value*>& leaves) {
           Eager::resume(result.eager());

@@ -98,8 +98,8 @@ def _on_parts(what, x, spec, out, body):
     `out`."""
     for a in [a for s in (spec, out) for d in s.dim_specs for a in d.axes]:
         if a not in spec.mesh.axis_names:
-            _nabla.fail(_LAYOUT, f"{what}: {x.type_str()} is laid out as {spec}, along a part of an axis, {a}: parts of "
-                        "axes have no collectives of their own", "lay it out along whole axes first")
+            _nabla.fail(_LAYOUT, f"{what}: {x.type_str()} is laid out as {spec}, along a part of an axis, {a}: parts "
+                        "of axes have no collectives of their own", "lay it out along whole axes first")
     for n, d in zip(x.shape, spec.dim_specs):
         parts = d.get_total_shards(spec.mesh)
         if isinstance(n, int) and n % parts:
@@ -307,7 +307,7 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
     if not axes or dims[join][-len(axes):] != axes:
         what = f"{', '.join(axes)} are not the last axes that cut" if axes else "no axis cuts"
         _nabla.fail(_LAYOUT, f"all_to_all: {what} dimension {join} of {x.type_str()}, which is laid out as {spec}",
-                    "concat_axis is the dimension that ranks share; axis_name the axes that cut it, or the last of them")
+                    "concat_axis is the dimension that ranks share; axis_name the axes that cut it, or the last ones")
     dims[join] = dims[join][:-len(axes)]
     dims[split] += axes
     return laid_out(x, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]))
@@ -439,7 +439,8 @@ def distributed_broadcast(x, mesh=None, root=None):
         _rank_of(root or 0, mesh.num_devices)
         return laid_out(x, whole)
     if mesh != spec.mesh:
-        _nabla.fail(_LAYOUT, f"distributed_broadcast: {x.type_str()} is laid out over mesh {spec.mesh}, got mesh {mesh}")
+        _nabla.fail(_LAYOUT, f"distributed_broadcast: {x.type_str()} is laid out over mesh {spec.mesh}, got mesh "
+                    f"{mesh}")
     place = _rank_of(root, mesh.num_devices)
     return _on_parts("distributed_broadcast", x, spec, whole,
                      lambda part: _of_place(part, list(mesh.axis_names), place))
