@@ -230,6 +230,47 @@ def test_results_of_uneven_parts_keep_their_layout(f, axes):
         assert [s.shape for s in t.shards] == [compute_local_shape(y.shape, t.sharding, r) for r in range(8)]
 
 
+def squared_error(params, x):
+    return nb.mean((nb.relu(x @ params["a"]) @ params["b"]) ** 2)
+
+
+@pytest.mark.parametrize("a, b, x, sent", [
+    (P(), P(), P("dp"), "all_reduce"),
+    (P("dp"), P("dp"), P("dp"), "reduce_scatter"),
+    (P("tp"), P(None, "tp"), P("dp"), "all_reduce"),
+    (P("dp", "tp"), P("tp", "dp"), P("dp"), "reduce_scatter"),
+    (P(), P(), P("dp", "tp"), "all_reduce")])
+def test_gradients_lie_as_what_they_are_gradients_of(a, b, x, sent):
+    params = {"a": nb.shard(A, MESH, a), "b": nb.shard(B, MESH, b)}
+    data = nb.shard(TEN[:8], MESH, x)
+    plain = nb.grad(squared_error)({"a": nb.asarray(A), "b": nb.asarray(B)}, nb.asarray(TEN[:8]))
+    ways = [nb.grad(squared_error), nb.jit(nb.grad(squared_error)), nb.grad(squared_error, create_graph=False),
+            nb.grad(nb.jit(squared_error)), nb.grad(squared_error, realize=False),
+            nb.jit(lambda p, x: nb.value_and_grad(squared_error)(p, x)[1]),
+            nb.jit(nb.grad(squared_error, create_graph=False)),
+            lambda p, x: nb.vjp(squared_error, p, x)[1](nb.ones(()))[0],
+            nb.jit(lambda p, x: nb.vjp(squared_error, p, x)[1](nb.ones(()))[0])]
+    for way in ways:
+        gradients = way(params, data)
+        for name, g in gradients.items():
+            assert g.sharding == params[name].sharding and np.allclose(g, plain[name], atol=1e-5), name
+            assert (params[name] - 0.1 * g).sharding == params[name].sharding
+    for f in (ways[1], ways[5]):
+        assert sent in f.inspect(params, data)
+
+
+def test_gradients_of_uneven_parameters_and_second_ones():
+    w = nb.shard(TEN, MESH, P("tp"))
+    f = nb.grad(lambda w: nb.sum(nb.sin(w) @ A))
+    second = nb.grad(lambda w: nb.sum(f(w) ** 2))
+    for g in (f, nb.jit(f), second, nb.jit(second)):
+        assert g(w).sharding == w.sharding
+    assert np.allclose(nb.jit(second)(w), second(nb.asarray(TEN)), atol=1e-4)
+    w.requires_grad = True
+    nb.sum(nb.sin(w) @ A).backward()
+    assert w.grad.sharding == w.sharding and np.allclose(w.grad, f(nb.asarray(TEN)), atol=1e-5)
+
+
 def test_uneven_results_stay_with_their_ranks():
     x = nb.shard(TEN, MESH, P("tp"))
     text = nb.jit(lambda v: nb.relu(v @ A)).inspect(x)

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -15,6 +16,7 @@
 #include "ir/symbols.h"
 #include "ir/target.h"
 #include "passes/shard/layout.h"
+#include "passes/strategy/state_roles.h"
 
 namespace nabla::python {
 namespace {
@@ -176,16 +178,35 @@ std::vector<Literal> evaluate_part(ir::Module module, std::vector<Literal> argum
   return std::move(*results);
 }
 
+std::optional<ir::ValueId> primal_of(const ir::Function& f, ir::ValueId id) {
+  const std::vector<int> makers = ir::producers(f);
+  while (makers[id] >= 0 && f.nodes[makers[id]].op->name == "stop_gradient") id = f.nodes[makers[id]].operands[0];
+  if (makers[id] < 0) return std::nullopt;
+  for (auto [primal, gradient] : passes::gradient_pairs(f, f.nodes[makers[id]], makers))
+    if (gradient == id) return primal;
+  return std::nullopt;
+}
+
 std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module) {
   ir::Function part = *module.find(module.entries[0].function);
-  std::vector<ir::ShardingRef> out(part.results.size());
+  const size_t wanted = part.results.size();
+  std::vector<ir::ShardingRef> out(wanted);
   if (!module.mesh()) return out;
   const std::vector<bool> placed = placed_values(module, part);
+  std::map<size_t, size_t> like;  // by result that is a gradient: the result whose gradient it is, added to the others
+  ir::Module known = module;
+  for (size_t i = 0; i < part.results.size(); ++i) {
+    std::optional<ir::ValueId> primal = primal_of(part, part.results[i]);
+    if (!primal || !placed[*primal]) continue;
+    like[i] = part.results.size();
+    known.entries[0].outputs.push_back(fmt::format("primal{}", i));
+    part.results.push_back(*primal);
+  }
+  out.resize(part.results.size());
   for (ir::ValueId p : part.params)
     if (ir::Value& v = part.values[p]; !v.sharding && !v.type.is_residual())
       v.sharding = std::make_shared<const ir::Sharding>(passes::whole_sharding(v.type.rank()));
   const std::vector<ir::ValueId> results = part.results;
-  ir::Module known = module;
   known.set(std::make_shared<const ir::Function>(std::move(part)));
   ir::Module sharded = simplified(known, ir::Stage::kSharded);
   const ir::Function& f = *sharded.find(sharded.entries[0].function);
@@ -205,6 +226,8 @@ std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module) {
     kept.replicated = said.replicated;
     out[i] = std::make_shared<const ir::Sharding>(std::move(kept));
   }
+  for (auto at = like.rbegin(); at != like.rend(); ++at) out[at->first] = out[at->second];
+  out.resize(wanted);
   return out;
 }
 

@@ -121,12 +121,14 @@ void check_auto_shard(const ir::Module& m, const ir::Mesh& wanted, size_t argume
   throw Error(std::move(d));
 }
 
-// Results of parts of unequal sizes stay with their ranks, as other parts do: without a layout they would leave whole.
-void keep_uneven(ir::Module& m, const std::vector<ir::ShardingRef>& layouts) {
+// Results of parts of unequal sizes stay with their ranks, as other parts do: without a layout they would leave whole. Gradients
+// leave as what they are the gradients of lies.
+void lay_out_results(ir::Module& m, const std::vector<ir::ShardingRef>& layouts) {
   ir::Function main = *m.find(m.entries[0].function);
   for (size_t i = 0; i < layouts.size(); ++i) {
     ir::Value& v = main.values[main.results[i]];
-    if (layouts[i] && layouts[i]->allow_padding && !v.sharding) v.sharding = layouts[i];
+    if (!layouts[i] || v.sharding) continue;
+    if (layouts[i]->allow_padding || primal_of(main, main.results[i])) v.sharding = layouts[i];
   }
   m.set(std::make_shared<const ir::Function>(std::move(main)));
 }
@@ -141,7 +143,7 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
   if (auto_shard && !m.mesh()) m.meshes.push_back(*auto_shard);
   return without_lock([&] {
     std::vector<ir::ShardingRef> layouts = layouts_of_results(m);
-    if (!auto_shard) keep_uneven(m, layouts);
+    if (!auto_shard) lay_out_results(m, layouts);
     driver::CompileOptions options = options_of(target, true, "");
     options.fuse = !check_nan;
     if (auto_shard) options.pass_options["auto-shard"]["search"] = "true";

@@ -43,6 +43,7 @@ def value_and_grad(fun, argnums=0, create_graph=True, realize=True, *, has_aux=F
 
     Returns a function of the same arguments that gives `(value, gradients)`; gradients are shaped like the argument, or
     a tuple of such for several argnums. With `has_aux`, `fun` returns `(value, aux)` and the value is that pair.
+    A gradient by what is laid out over a mesh lies as that, outside of compiled functions and where it leaves one.
     Without `create_graph` the gradients have no derivative themselves. With `realize` they are computed at once, where
     they are not traced; otherwise when somebody looks at them.
     Raises TypeError when an argument is not floating, Error (E0301) when the value is no scalar.
