@@ -186,12 +186,16 @@ Dim Dim::mod(const Dim& a, const Dim& b) {
   if (a.is_static() && b.is_static()) return Dim(a.value_ - b.value_ * floor_div(a.value_, b.value_));
   if (exact_quotient(a, b)) return Dim(0);
   if (b.is_static()) {
-    // Multiples of the divisor vanish; so do multiples of a symbol that is one itself.
+    // Multiples of the divisor vanish; so do multiples of a symbol, or of a part of one, that is one itself.
     Terms rest;
     for (const Term& t : a.terms()) {
       int64_t step = t.coefficient;
-      for (const auto& f : t.factors)
+      for (const auto& f : t.factors) {
         if (f->kind == AtomKind::kSymbol) step = saturating_mul(step, std::gcd(f->symbol->multiple, b.value_));
+        if (f->kind != AtomKind::kFloorDiv || !f->b.is_static()) continue;
+        int64_t missing = b.value_ / std::gcd(step, b.value_);
+        if (mod(f->a, Dim(saturating_mul(f->b.value_, missing))).is(0)) step = saturating_mul(step, missing);
+      }
       int64_t coefficient = t.coefficient - b.value_ * floor_div(t.coefficient, b.value_);
       if (step % b.value_ != 0) rest.push_back({coefficient, t.factors});
     }

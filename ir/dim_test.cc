@@ -69,6 +69,26 @@ TEST_F(DimTest, RemaindersDropMultiplesOfTheDivisor) {
   EXPECT_EQ(Dim::mod(-3, 8), Dim(5));
 }
 
+TEST_F(DimTest, APartOfASymbolIsAMultipleWhereTheSymbolIs) {
+  Dim part = Dim::floordiv(b, 2);  // b is a multiple of 8
+  EXPECT_EQ(Dim::mod(part, 4), Dim(0));
+  EXPECT_EQ(Dim::mod(part * 3 + n, 4), Dim::mod(n, 4));
+  EXPECT_EQ(Dim::mod(part * 2, 8), Dim(0));
+  EXPECT_FALSE(Dim::mod(part, 8).is_static());
+  EXPECT_FALSE(Dim::mod(Dim::floordiv(n, 4), 4).is_static());
+  EXPECT_EQ(Dim::mod(Dim::floordiv(part, 2), 2), Dim(0));
+}
+
+TEST_F(DimTest, ASymbolIsMadeAMultipleSoThatPartsDivideASize) {
+  EXPECT_EQ(multiples_for(n, 4), (Multiples{{"n", 4}}));
+  EXPECT_EQ(multiples_for(Dim::floordiv(n, 4), 4), (Multiples{{"n", 16}}));
+  EXPECT_EQ(multiples_for(n * m * 2, 4), (Multiples{{"m", 2}, {"n", 2}}));
+  EXPECT_EQ(multiples_for(b, 24), (Multiples{{"b", 24}}));
+  EXPECT_EQ(multiples_for(n + 1, 4), Multiples());
+  EXPECT_EQ(help_to_divide(n, 4), "declare symbol n as a multiple of 4");
+  EXPECT_EQ(help_to_divide(n + 1, 4), "");
+}
+
 TEST_F(DimTest, MinAndMaxAreDecidedByBoundsWhereTheyCanBe) {
   EXPECT_EQ(Dim::min(n, n + 1), n);
   EXPECT_EQ(Dim::max(n, 100), Dim(100));

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ir/op_def.h"
+#include "ir/symbols.h"
 #include "ir/verifier.h"
 #include "runtime/base/text.h"
 
@@ -49,8 +50,7 @@ Status check_divides(const Mesh& mesh, const Axes& axes, const Type& type, int d
   }
   Diagnostic d = error(Code::kUndecidable, "{}: dimension {} of {} may not be divisible into {} shards along {}", what,
                        dim, type.str(), count, str(axes));
-  for (const SymbolRef& s : extent.symbols())
-    d.help = fmt::format("declare symbol {} as a multiple of {}", s->name, std::lcm(s->multiple, count));
+  if (std::string help = help_to_divide(extent, count); !help.empty()) d.help = help;
   return d;
 }
 

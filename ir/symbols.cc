@@ -18,6 +18,25 @@ Shape at_sizes(const Shape& shape, const std::map<std::string, int64_t>& sizes) 
   return out;
 }
 
+Multiples multiples_for(const Dim& size, int64_t parts) {
+  constexpr int64_t kMostTries = 4096;
+  Multiples out;
+  for (const SymbolRef& symbol : size.symbols())
+    for (int64_t times = 1; times <= kMostTries && !out.contains(symbol->name); ++times) {
+      Symbol wanted = *symbol;
+      wanted.multiple *= times;
+      Dim as_wanted = Dim::symbol(std::make_shared<const Symbol>(wanted));
+      Dim whole = size.substitute([&](const SymbolRef& s) { return s->name == symbol->name ? as_wanted : Dim::symbol(s); });
+      if (Dim::mod(whole, parts).is(0)) out[symbol->name] = wanted.multiple;
+    }
+  return out;
+}
+
+std::string help_to_divide(const Dim& size, int64_t parts) {
+  Multiples all = multiples_for(size, parts);
+  return all.empty() ? "" : fmt::format("declare symbol {} as a multiple of {}", all.begin()->first, all.begin()->second);
+}
+
 Status check_size(const std::vector<SymbolRef>& symbols, const std::string& name, int64_t size) {
   std::vector<std::string> names;
   for (const SymbolRef& s : symbols) {

@@ -38,6 +38,14 @@ std::vector<SymbolRef> symbols_of(const Function& function);
 /// The shape where symbols have these sizes; the others stay.
 Shape at_sizes(const Shape& shape, const std::map<std::string, int64_t>& sizes);
 
+/// Symbols by name, each with a number that it may be a multiple of.
+using Multiples = std::map<std::string, int64_t>;
+/// What to declare so that `parts` divide a size: any of these symbols as the least multiple that does it alone. Without
+/// those that none does, as n of n + 1.
+Multiples multiples_for(const Dim& size, int64_t parts);
+/// The first of them as help: "declare symbol batch as a multiple of 8"; empty: there is none.
+std::string help_to_divide(const Dim& size, int64_t parts);
+
 /// E0901 for a name that `symbols` lacks, E0703 for a size that the symbol cannot have.
 Status check_size(const std::vector<SymbolRef>& symbols, const std::string& name, int64_t size);
 

@@ -237,7 +237,7 @@ Tensor axis_index(const AxisNames& axes, Site site) {
   return emit("axis_index", {}, group("axis_index", axes, site), site)[0];
 }
 
-int64_t axis_size(const AxisNames& axes, Site site) { return group("axis_size", axes, site).get_int("shards"); }
+int64_t axis_size(const AxisNames& axes, Site site, const char* what) { return group(what, axes, site).get_int("shards"); }
 
 void check_places(const Layouts& layouts, size_t count, const char* what, const Site& site) {
   for (const auto& [place, layout] : layouts)

@@ -171,8 +171,8 @@ Tensor ppermute(const Arg& x, const std::vector<std::pair<int64_t, int64_t>>& pa
 /// On every rank what the one has whose place along the region's axes is `root`; E0204 where none has it.
 Tensor distributed_broadcast(const Arg& x, int64_t root = 0);
 inline Tensor broadcast(const Arg& x, int64_t root = 0) { return distributed_broadcast(x, root); }
-/// The rank's place along the axes, i32[], and how many there are.
+/// The rank's place along the axes, i32[], and how many there are; `what` asks, in errors.
 Tensor axis_index(const AxisNames& axes = AxisNames::of_region(), Site site = Site::here());
-int64_t axis_size(const AxisNames& axes = AxisNames::of_region(), Site site = Site::here());
+int64_t axis_size(const AxisNames& axes = AxisNames::of_region(), Site site = Site::here(), const char* what = "axis_size");
 
 }  // namespace nabla

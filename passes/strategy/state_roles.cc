@@ -66,7 +66,7 @@ class RoleFinder {
       for (ValueId id : n.operands) used[id] = true;
     for (ValueId id : f.results) used[id] = true;
     for (const Node& n : f.nodes) {
-      for (auto [operand, gradient] : pairs_of(f, n, makers)) {
+      for (auto [operand, gradient] : gradient_pairs(f, n, makers)) {
         out.any = true;
         if (!used[gradient]) continue;
         out.of[operand] = true, out.made[gradient] = true;
@@ -78,22 +78,6 @@ class RoleFinder {
     for (auto n = f.nodes.rbegin(); n != f.nodes.rend(); ++n)
       if (std::any_of(n->results.begin(), n->results.end(), [&](ValueId id) { return out.of[id]; }))
         for (ValueId id : n->operands) out.of[id] = true;
-    return out;
-  }
-
-  /// What is differentiated with respect to, with its gradient.
-  static std::vector<std::pair<ValueId, ValueId>> pairs_of(const Function& f, const Node& n, const std::vector<int>& makers) {
-    std::vector<std::pair<ValueId, ValueId>> out;
-    if (n.op->name == "grad" || n.op->name == "value_and_grad") {
-      const ir::Ints& wrt = n.attrs.get_ints("wrt");
-      size_t first = n.results.size() - wrt.size();
-      for (size_t i = 0; i < wrt.size(); ++i) out.emplace_back(n.operands[static_cast<size_t>(wrt[i])], n.results[first + i]);
-    }
-    if (n.op->name == "vjp_backward" && makers[n.operands[0]] >= 0) {
-      const Node& forward = f.nodes[static_cast<size_t>(makers[n.operands[0]])];
-      for (size_t i = 0; forward.op->name == "vjp_forward" && i < n.results.size(); ++i)
-        out.emplace_back(forward.operands[i], n.results[i]);
-    }
     return out;
   }
 
@@ -165,5 +149,20 @@ class RoleFinder {
 }  // namespace
 
 Result<StateRoles> roles_of_state(const ir::Module& module) { return RoleFinder(module).run(); }
+
+std::vector<std::pair<ValueId, ValueId>> gradient_pairs(const Function& f, const Node& n, const std::vector<int>& makers) {
+  std::vector<std::pair<ValueId, ValueId>> out;
+  if (n.op->name == "grad" || n.op->name == "value_and_grad") {
+    const ir::Ints& wrt = n.attrs.get_ints("wrt");
+    size_t first = n.results.size() - wrt.size();
+    for (size_t i = 0; i < wrt.size(); ++i) out.emplace_back(n.operands[static_cast<size_t>(wrt[i])], n.results[first + i]);
+  }
+  if (n.op->name == "vjp_backward" && makers[n.operands[0]] >= 0) {
+    const Node& forward = f.nodes[static_cast<size_t>(makers[n.operands[0]])];
+    for (size_t i = 0; forward.op->name == "vjp_forward" && i < n.results.size(); ++i)
+      out.emplace_back(forward.operands[i], n.results[i]);
+  }
+  return out;
+}
 
 }  // namespace nabla::passes

@@ -1,6 +1,7 @@
 // What the leaves of a program's state are for: parameters, what an optimizer remembers of them, or something else.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "ir/module.h"
@@ -28,5 +29,9 @@ struct StateRoles {
 /// Read off from the gradients that entries compute. Requires stage traced, where they are calls still. E0303 and E0107 as
 /// in `bottom_up`.
 Result<StateRoles> roles_of_state(const ir::Module& module);
+
+/// What a node of a function differentiates with respect to, with its gradient. `makers`: ir::producers of the function.
+std::vector<std::pair<ir::ValueId, ir::ValueId>> gradient_pairs(const ir::Function& f, const ir::Node& n,
+                                                                const std::vector<int>& makers);
 
 }  // namespace nabla::passes

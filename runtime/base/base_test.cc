@@ -107,6 +107,18 @@ TEST(Check, FailsThroughTheHandlerOfTheProcessThatHasOne) {
 TEST(Diagnostic, SuggestsTheNearestName) {
   EXPECT_EQ(did_you_mean("soft_max", {"softmax", "sum"}), "; did you mean `softmax`?");
   EXPECT_EQ(did_you_mean("xyzzy", {"softmax", "sum"}), "");
+  EXPECT_EQ(nearest_name("softmxa", {"sum", "softmin", "softmax"}), "softmax");
+  EXPECT_EQ(nearest_name("bacht", {"len", "batch"}), "batch");
+}
+
+TEST(Diagnostic, SuggestsNoNameThatIsAnother) {
+  for (const char* name : {"zz", "a", "x", "dptp", "ring", "pd2"}) EXPECT_EQ(nearest_name(name, {"dp", "tp", "m"}), "") << name;
+  EXPECT_EQ(nearest_name("rows", {"cols"}), "");
+  EXPECT_EQ(nearest_name("pd", {"tp", "dp"}), "dp");
+  EXPECT_EQ(nearest_name("ep", {"tp", "dp"}), "tp");
+  EXPECT_EQ(nearest_name("d", {"tp", "dp"}), "dp");
+  EXPECT_EQ(nearest_name("tpp", {"dp", "tp"}), "tp");
+  EXPECT_EQ(nearest_name("", {"m"}), "");
 }
 
 std::string shown(std::string_view text, std::vector<Literal> operands) {

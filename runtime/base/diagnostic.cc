@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "runtime/base/text.h"
 
@@ -13,16 +14,17 @@ constexpr CodeInfo kCodes[] = {
 #undef NABLA_CODE_ROW
 };
 
+// Letters that are added, left out, replaced, or swapped with the next one: the optimal string alignment distance.
+// Source: Damerau, A technique for computer detection and correction of spelling errors (1964).
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> row(b.size() + 1), above, before;  // of the letters up to i, i - 1 and i - 2 of a
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
+    before = std::exchange(above, row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -104,10 +106,12 @@ std::string to_string(const Diagnostics& diagnostics) {
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
   std::string best;
-  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  size_t limit = name.size() < 5 ? 1 : std::max<size_t>(2, name.size() / 3);  // a short name with two other letters is another
+  size_t best_distance = limit + 1;
   for (const std::string& candidate : known) {
     size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) best_distance = distance, best = candidate;
+    bool alike = distance < std::max(name.size(), candidate.size());  // a letter stays
+    if (alike && distance < best_distance) best_distance = distance, best = candidate;
   }
   return best;
 }

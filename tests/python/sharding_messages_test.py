@@ -54,6 +54,37 @@ def test_what_may_differ_is_refused_at_the_call(f, text, way):
     assert e.value.code == "E0210" and "pass `" not in str(e.value)
 
 
+@pytest.mark.parametrize("f, code, text", [
+    (lambda x: comm.ppermute(x, [(0, 9)]), "E0204", "ppermute of f32.8,16.: 9 is no rank of mesh"),
+    (lambda x: comm.ppermute(x, [(0, 1), (0, 2)]), "E0204", "rank 0 sends twice"),
+    (lambda x: comm.ppermute(x, [(0, 1)]), "E0210", r"the same on all ranks along tp, which \[\(0, 1\)\] would end"),
+    (lambda x: comm.ppermute(x, [(0, 7)], "tp"), "E0204", "7 is no place along tp, where there are 0 to 3"),
+    (lambda x: comm.ppermute(x, [(0, 1)], "zz"), "E0210", "ppermute: mesh pod has no axis 'zz': it has dp, tp"),
+    (lambda x: comm.ppermute(nb.shard(x[:7], MESH, P("dp")), [(0, 1)], "dp"), "E0210", "of 7 elements are not of one"),
+    (lambda x: comm.psum(nb.ones(3)), "E0210", "psum of f32.3., .* over no mesh(?s:.*)nabla.shard lays"),
+    (lambda x: comm.all_reduce(x, "avg"), "E0204", "reduce_op is one of sum, max, min, mean, prod, got 'avg'"),
+    (lambda x: comm.reduce_scatter(x, 0, "max"), "E0204", "reduce_op is \"sum\", got 'max'"),
+    (lambda x: comm.all_to_all(x, 0, 1), "E0210", "no axis cuts dimension 1"),
+    (lambda x: comm.all_to_all(x, 0, 1, tiled=False), "E0204", "tiled=False is for functions of one rank"),
+    (lambda x: comm.all_gather(x, 0, "zz"), "E0210", "all_gather: mesh pod has no axis 'zz'"),
+    (lambda x: comm.distributed_broadcast(x, root=77), "E0204", "root is a rank, 0 to 7, got 77"),
+    *((lambda x, call=call: mapped(call, P("dp"), P("dp"))(x), code, text) for call, code, text in (
+        (lambda a: comm.ppermute(a, [(0, 7)], "tp"), "E0204", "ppermute of f32.4,16.: 7 is no place along tp"),
+        (lambda a: comm.ppermute(a, [(0, 1), (1, 1)], "tp"), "E0204", "place 1 gets twice"),
+        (lambda a: comm.ppermute(a, [(0, 1)], "zz"), "E0210", "ppermute: mesh pod has no axis `zz`\n"),
+        (lambda a: comm.reduce_scatter(a, 0, axis_name="pd"), "E0210", "reduce_scatter: .* `pd`; did you mean `dp`"),
+        (lambda a: comm.all_to_all(a, 0, 1, axis_name="zz"), "E0210", "all_to_all: mesh pod has no axis `zz`\n"),
+        (lambda a: comm.all_to_all(a, 1, 0, False, "tp"), "E0203", "an element for each of the 4 ranks along tp")))])
+def test_wrong_collectives_are_said_at_the_call(f, code, text):
+    with pytest.raises(nb.Error) as e:
+        f(nb.shard(nb.asarray(X), MESH, P("dp")))
+    said = "\n".join(line for line in str(e.value).split("\n") if not line.startswith("   |"))  # a line of this file
+    assert re.search(text, said), said
+    where = next(line for line in said.split("\n") if "-->" in line)
+    line = linecache.getline(__file__, int(where.split("sharding_messages_test.py:")[1].split()[0]))
+    assert e.value.code == code and "lambda " in line and "comm." in line
+
+
 def test_collectives_take_trees():
     def f(a, b):
         tree = {"a": a, "b": (b, [a + 1])}

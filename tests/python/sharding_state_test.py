@@ -123,6 +123,160 @@ def test_loops_and_branches_of_another_mesh_than_what_waits(use, expected):
     assert np.allclose(use(x, one), expected, atol=1e-5) and np.allclose(waits, 2 * A)
 
 
+@pytest.mark.parametrize("use", [
+    lambda a, b: nb.scan(lambda c, row: (c + row, None), a, b),
+    lambda a, b: nb.scan(lambda c, _: (c + b[0], None), a, length=3),
+    lambda a, b: nb.scan(lambda c, row: (c + row + a, None), nb.zeros(8), b),
+    lambda a, b: nb.cond(nb.sum(a) > 0, lambda x: x + b[0], lambda x: x, a),
+    lambda a, b: nb.cond(nb.sum(b) > 0, lambda x: x + a, lambda x: x, nb.ones(8)),
+    lambda a, b: nb.switch(1, [lambda x: x, lambda x: x + b[0]], a),
+    lambda a, b: nb.while_loop(lambda x: nb.sum(x) < nb.sum(b), lambda x: x + 1, a),
+    lambda a, b: nb.while_loop(lambda x: nb.sum(x) < 100, lambda x: x + b[0], a),
+    lambda a, b: nb.fori_loop(0, 3, lambda i, x: x + b[0], a),
+    lambda a, b: nb.jvp(lambda x: x * b[0], (nb.ones(8),), (a,))])
+def test_meshes_that_are_mixed_in_loops_and_branches(use):
+    for f in (use, nb.jit(use)):
+        a, b = nb.shard(A[0], MESH, P("dp")), nb.shard(A, RING, P("stage"))
+        with pytest.raises(nb.Error, match="E0210.*is used beside values of mesh") as e:
+            f(a, b)
+        assert all(mesh in str(e.value) for mesh in ("mesh pod (dp=2, tp=4)", "mesh ring (stage=4)"))
+
+
+def test_tangents_of_another_mesh_than_what_waits():
+    waits, plain = nb.shard(A, MESH, P("dp")) + 1, nb.asarray(A) * 2
+    tangent = nb.shard(B, RING, P("stage")).realize()
+    waits = waits * 1
+    assert np.allclose(nb.jvp(lambda x: x * plain, (nb.asarray(A),), (tangent,))[1], 2 * A * B)
+    assert np.allclose(waits, A + 1)
+
+
+def test_vmap_over_a_mesh_where_nothing_is_mapped():
+    f = nb.vmap(lambda x: x * 2, in_axes=None, axis_size=4, spmd_axis_name="dp", mesh=MESH)
+    waits = nb.shard(A, RING, P("stage")) + 1
+    for g in (f, nb.jit(f)):
+        y = g(nb.asarray(A))
+        assert axes_of(y) == [["dp"], [], []] and np.array_equal(y.numpy(), np.stack([A * 2] * 4))
+    assert np.allclose(waits, A + 1)
+    a = nb.shard(A, RING, P("stage"))
+    with pytest.raises(nb.Error, match=r"E0210.*mesh pod .*beside values of mesh ring \(stage=4\)"):
+        nb.vmap(lambda x: x * a, in_axes=None, axis_size=4, spmd_axis_name="dp", mesh=MESH)(nb.ones(8))
+
+
+def on_ranks(f, before, after):
+    return nb.shard_map(f, mesh=MESH, in_specs=before, out_specs=after)
+
+
+@pytest.mark.parametrize("f, least", [
+    (lambda x: comm.reduce_scatter(nb.shard(x, MESH, P("tp")), 0), 16),
+    (lambda x: comm.reduce_scatter(nb.shard(x, MESH, P(None, "tp")), 0), 8),
+    (lambda x: comm.reduce_scatter(nb.shard(x, MESH, P("tp")), 0, axis_name="dp"), 8),
+    (on_ranks(lambda x: comm.reduce_scatter(x, 0, axis_name="tp"), P(), P("tp")), 4),
+    (on_ranks(lambda x: comm.reduce_scatter(x, 0, axis_name="dp"), P("tp"), P(("tp", "dp"))), 8),
+    (on_ranks(lambda x: comm.all_to_all(x, 0, 1, axis_name="tp"), P(None, "tp"), P("tp")), 4),
+    (on_ranks(lambda x: comm.all_to_all(x, 1, 0, axis_name="tp"), P("tp"), P(None, "tp")), 4),
+    (lambda x: comm.all_to_all(nb.shard(x, MESH, P("tp")), 1, 0), 4),
+    (lambda x: comm.all_gather(nb.shard(x, MESH, P("tp")), 0), 4)])
+def test_collectives_of_sizes_that_are_known_at_run_time(f, least):
+    g = nb.jit(f, dynamic_dims={0: {0: "rows"}})
+    for rows in (2 * least, least, 3 * least):
+        x = nb.asarray(np.random.RandomState(rows).randn(rows, 8).astype(np.float32))
+        y = g(x)
+        assert np.allclose(y, f(x), atol=1e-5) and y.sharding == f(x).sharding
+    assert g.stats.misses == 1
+    with pytest.raises(ValueError, match=f"rows is {5 * least // 4}, no multiple of {least}, as the parts of"):
+        g(nb.ones((5 * least // 4, 8)))
+
+
+def test_a_collective_says_of_what_a_size_is_to_be_a_multiple():
+    def f(x):
+        return comm.reduce_scatter(nb.shard(x, MESH, P("tp")), 0)
+
+    rows, sixteen = nb.symbol("rows", 4, 64, 4), nb.symbol("rows", 16, 64, 16)
+    with pytest.raises(nb.Error, match=r"E0207.*reduce_scatter: floordiv\(rows,4\) elements in dimension 0 may not be "
+                                       r"divisible into 4 shards(?s:.*)help: declare symbol rows as a multiple of 16"):
+        nb.export({"f": f}, args={"f": {"x": nb.spec((rows, 8))}})
+    nb.export({"f": f}, args={"f": {"x": nb.spec((sixteen, 8))}})
+
+
+TEN = np.random.RandomState(2).randn(10, 8).astype(np.float32)
+
+
+@pytest.mark.parametrize("f, axes", [
+    (lambda x: x * 2, [["tp"], []]),
+    (lambda x: nb.relu(x @ A[:, :3]), [["tp"], []]),
+    (lambda x: nb.sum(x, axis=1) > 0, [["tp"]]),
+    (lambda x: nb.sum(x, axis=0), [[]]),
+    (lambda x: x.T, [[], ["tp"]]),
+    (lambda x: x.reshape(5, 2, 8), [["tp"], [], []]),
+    (lambda x: nb.softmax(x, axis=0), [["tp"], []]),
+    (lambda x: x[:, :6] + nb.shard(TEN[:, :6], MESH, P(None, "dp")), [["tp"], ["dp"]]),
+    (lambda x: nb.scan(lambda c, _: (c * 2, None), x, None, length=2)[0], [["tp"], []]),
+    (lambda x: nb.cond(nb.sum(x) > 0, lambda v: v * 2, lambda v: v, x), [["tp"], []]),
+    (nb.grad(lambda x: nb.sum(nb.sin(x))), [["tp"], []]),
+    (lambda x: nb.sin(x * 2 if repr((x * 3).sharding) == "sharding<@pod, [{tp}, {}]>" else x), [["tp"], []]),
+    (lambda x: nb.shard(x, MESH, P())[:6], [[], []]),
+    (lambda x: nb.shard(x * 2, MESH, P()), [[], []]),
+    (lambda x: x[:6], [[], []])])
+def test_results_of_uneven_parts_keep_their_layout(f, axes):
+    def x():
+        return nb.shard(TEN, MESH, P("tp"))
+
+    y, compiled = f(x()), nb.jit(f)(x())
+    assert axes_of(f(x())) == axes_of(y.realize()) == axes_of(compiled) == axes and np.allclose(y, compiled, atol=1e-5)
+    for t in (y, compiled):
+        again = t * 1
+        assert axes_of(again) == axes and np.allclose(again, y, atol=1e-5)
+        assert axes_of(nb.jit(lambda v: v * 1)(t)) == axes
+        assert [s.shape for s in t.shards] == [compute_local_shape(y.shape, t.sharding, r) for r in range(8)]
+
+
+def squared_error(params, x):
+    return nb.mean((nb.relu(x @ params["a"]) @ params["b"]) ** 2)
+
+
+@pytest.mark.parametrize("a, b, x, sent", [
+    (P(), P(), P("dp"), "all_reduce"),
+    (P("dp"), P("dp"), P("dp"), "reduce_scatter"),
+    (P("tp"), P(None, "tp"), P("dp"), "all_reduce"),
+    (P("dp", "tp"), P("tp", "dp"), P("dp"), "reduce_scatter"),
+    (P(), P(), P("dp", "tp"), "all_reduce")])
+def test_gradients_lie_as_what_they_are_gradients_of(a, b, x, sent):
+    params = {"a": nb.shard(A, MESH, a), "b": nb.shard(B, MESH, b)}
+    data = nb.shard(TEN[:8], MESH, x)
+    plain = nb.grad(squared_error)({"a": nb.asarray(A), "b": nb.asarray(B)}, nb.asarray(TEN[:8]))
+    ways = [nb.grad(squared_error), nb.jit(nb.grad(squared_error)), nb.grad(squared_error, create_graph=False),
+            nb.grad(nb.jit(squared_error)), nb.grad(squared_error, realize=False),
+            nb.jit(lambda p, x: nb.value_and_grad(squared_error)(p, x)[1]),
+            nb.jit(nb.grad(squared_error, create_graph=False)),
+            lambda p, x: nb.vjp(squared_error, p, x)[1](nb.ones(()))[0],
+            nb.jit(lambda p, x: nb.vjp(squared_error, p, x)[1](nb.ones(()))[0])]
+    for way in ways:
+        gradients = way(params, data)
+        for name, g in gradients.items():
+            assert g.sharding == params[name].sharding and np.allclose(g, plain[name], atol=1e-5), name
+            assert (params[name] - 0.1 * g).sharding == params[name].sharding
+    for f in (ways[1], ways[5]):
+        assert sent in f.inspect(params, data)
+
+
+def test_gradients_of_uneven_parameters_and_second_ones():
+    w = nb.shard(TEN, MESH, P("tp"))
+    f = nb.grad(lambda w: nb.sum(nb.sin(w) @ A))
+    second = nb.grad(lambda w: nb.sum(f(w) ** 2))
+    for g in (f, nb.jit(f), second, nb.jit(second)):
+        assert g(w).sharding == w.sharding
+    assert np.allclose(nb.jit(second)(w), second(nb.asarray(TEN)), atol=1e-4)
+    w.requires_grad = True
+    nb.sum(nb.sin(w) @ A).backward()
+    assert w.grad.sharding == w.sharding and np.allclose(w.grad, f(nb.asarray(TEN)), atol=1e-5)
+
+
+def test_uneven_results_stay_with_their_ranks():
+    x = nb.shard(TEN, MESH, P("tp"))
+    text = nb.jit(lambda v: nb.relu(v @ A)).inspect(x)
+    assert "output     out0: f32[10,8], cut as tp" in text and "gather" not in text and "0.00 ns of exchanges" in text
+
+
 def test_copies_and_pickles_keep_layouts():
     for spec in (P("dp", "tp"), P(("dp", "tp"), None)):
         assert copy.deepcopy(spec) == pickle.loads(pickle.dumps(spec)) == copy.copy(spec) == spec

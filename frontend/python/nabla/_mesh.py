@@ -298,7 +298,7 @@ def laid_out(x, spec, pads=False):
     if now is not None and now.mesh != spec.mesh:
         x = _nabla.unplaced(x)
     _nabla.enter_mesh(spec.mesh._native)
-    with wanting_multiples([x], [spec]):
+    with wanting_multiples(parts_of([x], [spec])):
         layout = spec._layout(x.shape, pads or exporting.get())
         return _nabla.shard(x, spec.mesh._native, layout, f"shard: {x.type_str()}")
 
@@ -342,21 +342,24 @@ def spec_for(mesh, dim_specs, rank, replicated_axes=(), what="shard"):
     return ShardingSpec(mesh, dims, replicated_axes or ())
 
 
+def parts_of(tensors, specs):
+    """Pairs of a size and how many parts a layout makes of it."""
+    return [(n, d.get_total_shards(spec.mesh)) for x, spec in zip(tensors, specs)
+            for n, d in zip(x.shape, spec.dim_specs)]
+
+
 @contextlib.contextmanager
-def wanting_multiples(tensors, specs):
-    """Where the layouts of these tensors need sizes that are known at run time to be multiples (E0207), the error says
-    of which numbers, by the symbols' names: `multiples`. Of products alone, which such a multiple is enough for."""
+def wanting_multiples(sizes):
+    """Where sizes that are known at run time need to be multiples (E0207) so that they come in parts, the error says of
+    which numbers, by the symbols' names: `multiples`. `sizes` are pairs of a size and the number of parts."""
     try:
         yield
     except _nabla.Error as e:
         if e.code == "E0207":
             e.multiples = {}
-            for x, spec in zip(tensors, specs):
-                for n, d in zip(x.shape, spec.dim_specs):
-                    product = not isinstance(n, int) and re.fullmatch(r"[\w*]+", repr(n))
-                    for name, *_ in _nabla.symbols_of([n]) if product else ():
-                        parts = d.get_total_shards(spec.mesh)
-                        e.multiples[name] = math.lcm(e.multiples.get(name, 1), parts)
+            for n, parts in sizes:
+                for name, multiple in ({} if isinstance(n, int) else _nabla.multiples_for(n, parts)).items():
+                    e.multiples[name] = math.lcm(e.multiples.get(name, 1), multiple)
         raise
 
 

@@ -282,8 +282,8 @@ class Compiled:
             for dim, d in rows.items():
                 least = multiples[d.name]
                 if least != d.multiple and shape[dim] % least:
-                    raise ValueError(f"dynamic_dims: {d.name} is {shape[dim]}, and {least} parts of a layout do not "
-                                     "divide it")
+                    raise ValueError(f"dynamic_dims: {d.name} is {shape[dim]}, no multiple of {least}, as the parts of "
+                                     "layouts and collectives are")
                 # The least size is a multiple too: parts of less than that would have nothing.
                 low, high = -(-d.min // least) * least, d.bound(shape[dim])
                 if low > high:
@@ -426,15 +426,16 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
 
     donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.
     dynamic_dims: {argument: {dimension: name, (name, min, max) or Dynamic(...)}}: sizes that may change without
-    compiling again; where layouts of arguments or inside of `fun` cut them, they are multiples of the parts, and other
-    sizes raise ValueError. target: what to compile for, as `nablac --target`; by default this CPU. threads: 0 is all.
-    check_nan: the first op that makes NaN or infinity is an Error (E0708) with its line and the ranges of its operands;
-    slow, since every op has a kernel of its own and all results are read. auto_shard: a DeviceMesh, whose ranks share
-    the work as the compiler finds quickest (`nablac compile --auto-shard`); layouts of arguments and inside of `fun`
-    stay, and are E0210 over another mesh. engine: where the ranks of a program for several run: threads of this
-    process, or with "mpi" a process each, those that `nabla.distributed.init` has joined; all of them make the same
-    calls in the same order, with the same whole arrays, and get whole results (E0614 where the program is not for as
-    many ranks, or not the same on all).
+    compiling again; where layouts of arguments, or layouts and collectives inside of `fun`, cut them, they are
+    multiples of the parts, and other sizes raise ValueError.
+    target: what to compile for, as `nablac --target`; by default this CPU. threads: 0 is all. check_nan: the first op
+    that makes NaN or infinity is an Error (E0708) with its line and the ranges of its operands; slow, since every op
+    has a kernel of its own and all results are read. auto_shard: a DeviceMesh, whose ranks share the work as the
+    compiler finds quickest (`nablac compile --auto-shard`); layouts of arguments and inside of `fun` stay, and are
+    E0210 over another mesh. engine: where the ranks of a program for several run: threads of this process, or with
+    "mpi" a process each, those that `nabla.distributed.init` has joined; all of them make the same calls in the same
+    order, with the same whole arrays, and get whole results (E0614 where the program is not for as many ranks, or not
+    the same on all).
     in_shardings, out_shardings: how arguments and results are laid out over a mesh: a layout, or a tree of them that
     begins as that of the positional arguments which are not static, or of the results; one stands for all that is
     below its place. A layout is a ShardingSpec, or a pair such as (mesh, P("dp")); None leaves tensors as they are. An

@@ -77,9 +77,9 @@ inline std::pair<Value, Value> given_back(const std::pair<nabla::Tensor, nabla::
 }
 
 /// Calls `body` with the place in Python, while ops are recorded. Where it uses tensors of another mesh than the eager
-/// function's, it is called again in another one.
+/// function's, it is called again in another one, unless it is `bound` to this one, whose values a traced function captured.
 template <class F>
-auto recorded(F body) {
+auto recorded(F body, bool bound = false) {
   auto once = [&] {
     Recording recording;
     Site site = python_site();
@@ -89,7 +89,7 @@ auto recorded(F body) {
   try {
     return once();
   } catch (const OtherMesh&) {
-    if (!Eager::leave_mesh()) throw;
+    if (bound || !Eager::leave_mesh()) throw;
   } catch (const OtherEager& other) {
     Eager::resume(other.eager);
   }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -15,6 +16,7 @@
 #include "ir/symbols.h"
 #include "ir/target.h"
 #include "passes/shard/layout.h"
+#include "passes/strategy/state_roles.h"
 
 namespace nabla::python {
 namespace {
@@ -71,12 +73,24 @@ std::vector<bool> placed_values(const ir::Module& m, const ir::Function& f) {
   return out;
 }
 
-// The layout with these axes, to which none are added. Null: whole.
-ir::ShardingRef closed(const ir::Type& type, const ir::Sharding* layout) {
+// The layout with these axes, to which none are added. Null: whole. `pads`: also where axes do not divide.
+ir::ShardingRef closed(const ir::Type& type, const ir::Sharding* layout, bool pads = false) {
   ir::Sharding out = passes::whole_sharding(type.rank());
   for (size_t d = 0; layout && d < out.dims.size(); ++d) out.dims[d].axes = layout->dims[d].axes;
-  if (layout) out.allow_padding = layout->allow_padding;
+  if (layout) out.allow_padding = pads || layout->allow_padding;
   return std::make_shared<const ir::Sharding>(std::move(out));
+}
+
+// What a result of the sharded program was before its padding was taken off, for which ranks gather it: a tensor keeps its
+// layout. Itself where it has none. What pad-shards adds there has no location, other than the user's slices and layouts.
+const ir::Value& with_padding(const ir::Function& f, const std::vector<int>& makers, ir::ValueId result) {
+  auto made_by = [&](ir::ValueId id, std::string_view op) {
+    const ir::Node* n = makers[id] < 0 ? nullptr : &f.nodes[makers[id]];
+    return n && n->op->name == op && !n->location ? n : nullptr;
+  };
+  const ir::Node* slice = made_by(result, "slice");
+  const ir::Node* gather = slice ? made_by(slice->operands[0], "shard") : nullptr;
+  return f.values[gather ? gather->operands[0] : result];
 }
 
 // By the compiler's passes, up to a stage.
@@ -164,26 +178,45 @@ std::vector<Literal> evaluate_part(ir::Module module, std::vector<Literal> argum
   return std::move(*results);
 }
 
+std::optional<ir::ValueId> primal_of(const ir::Function& f, ir::ValueId id) {
+  const std::vector<int> makers = ir::producers(f);
+  while (makers[id] >= 0 && f.nodes[makers[id]].op->name == "stop_gradient") id = f.nodes[makers[id]].operands[0];
+  if (makers[id] < 0) return std::nullopt;
+  for (auto [primal, gradient] : passes::gradient_pairs(f, f.nodes[makers[id]], makers))
+    if (gradient == id) return primal;
+  return std::nullopt;
+}
+
 std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module) {
   ir::Function part = *module.find(module.entries[0].function);
-  std::vector<ir::ShardingRef> out(part.results.size());
+  const size_t wanted = part.results.size();
+  std::vector<ir::ShardingRef> out(wanted);
   if (!module.mesh()) return out;
   const std::vector<bool> placed = placed_values(module, part);
+  std::map<size_t, size_t> like;  // by result that is a gradient: the result whose gradient it is, added to the others
+  ir::Module known = module;
+  for (size_t i = 0; i < part.results.size(); ++i) {
+    std::optional<ir::ValueId> primal = primal_of(part, part.results[i]);
+    if (!primal || !placed[*primal]) continue;
+    like[i] = part.results.size();
+    known.entries[0].outputs.push_back(fmt::format("primal{}", i));
+    part.results.push_back(*primal);
+  }
+  out.resize(part.results.size());
   for (ir::ValueId p : part.params)
     if (ir::Value& v = part.values[p]; !v.sharding && !v.type.is_residual())
       v.sharding = std::make_shared<const ir::Sharding>(passes::whole_sharding(v.type.rank()));
   const std::vector<ir::ValueId> results = part.results;
-  ir::Module known = module;
   known.set(std::make_shared<const ir::Function>(std::move(part)));
   ir::Module sharded = simplified(known, ir::Stage::kSharded);
   const ir::Function& f = *sharded.find(sharded.entries[0].function);
   const ir::Function& traced = *known.find(known.entries[0].function);
-  const std::vector<int> makers = ir::producers(traced);
+  const std::vector<int> makers = ir::producers(traced), sharded_makers = ir::producers(f);
   for (size_t i = 0; i < out.size(); ++i) {
     if (!placed[results[i]]) continue;
     const ir::Value& v = f.values[f.results[i]];
-    out[i] = closed(v.type, v.sharding.get());
-    // A program's results leave without padding, and so whole where axes do not divide them; a tensor keeps its layout.
+    const ir::Value& padded = with_padding(f, sharded_makers, f.results[i]);
+    out[i] = closed(v.type, padded.sharding.get(), &padded != &v);
     int maker = makers[results[i]];
     if (maker < 0 || traced.nodes[maker].op->name != "shard") continue;
     const ir::Sharding& said = traced.nodes[maker].attrs.get_sharding("sharding");
@@ -193,6 +226,8 @@ std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module) {
     kept.replicated = said.replicated;
     out[i] = std::make_shared<const ir::Sharding>(std::move(kept));
   }
+  for (auto at = like.rbegin(); at != like.rend(); ++at) out[at->first] = out[at->second];
+  out.resize(wanted);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "frontend/cpp/frame.h"
@@ -24,8 +25,11 @@ ir::Module module_of_part(const ir::Module& context, ir::Function part);
 std::vector<Literal> evaluate_part(ir::Module module, std::vector<Literal> arguments);
 
 /// How the results of the first entry's function are laid out, by propagation from its parameters and `shard` nodes:
-/// parameters without a layout are whole on every rank. Null for what follows from nothing that is laid out. Throws Error.
+/// parameters without a layout are whole on every rank. A gradient by what is laid out lies as that. Null for what follows
+/// from nothing that is laid out. Throws Error.
 std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module);
+/// By which value this one is a gradient; nullopt: it is none.
+std::optional<ir::ValueId> primal_of(const ir::Function& f, ir::ValueId id);
 /// So of a value of a function that is being made, by what is known of it up to now.
 ir::ShardingRef layout_of_value(const Frame& frame, int id);
 

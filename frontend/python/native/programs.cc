@@ -122,6 +122,18 @@ void check_auto_shard(const ir::Module& m, const ir::Mesh& wanted, size_t argume
   throw Error(std::move(d));
 }
 
+// Results of parts of unequal sizes stay with their ranks, as other parts do: without a layout they would leave whole. Gradients
+// leave as what they are the gradients of lies.
+void lay_out_results(ir::Module& m, const std::vector<ir::ShardingRef>& layouts) {
+  ir::Function main = *m.find(m.entries[0].function);
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    ir::Value& v = main.values[main.results[i]];
+    if (!layouts[i] || v.sharding) continue;
+    if (layouts[i]->allow_padding || primal_of(main, main.results[i])) v.sharding = layouts[i];
+  }
+  m.set(std::make_shared<const ir::Function>(std::move(main)));
+}
+
 // With check_nan every op has a kernel, so that the one that made a NaN is named. With a mesh `auto_shard` its ranks share
 // the work as the compiler finds best.
 std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads,
@@ -131,13 +143,15 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
   if (auto_shard) check_auto_shard(m, *auto_shard, names.size());
   if (auto_shard && !m.mesh()) m.meshes.push_back(*auto_shard);
   return without_lock([&] {
+    std::vector<ir::ShardingRef> layouts = layouts_of_results(m);
+    if (!auto_shard) lay_out_results(m, layouts);
     driver::CompileOptions options = options_of(target, true, "");
     options.fuse = !check_nan;
     if (auto_shard) options.pass_options["auto-shard"]["search"] = "true";
     driver::CompiledBundle compiled = compile_or_throw(m, options);
     auto out = Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan},
                                 std::move(processes));
-    for (ir::ShardingRef& layout : layouts_of_results(m))
+    for (ir::ShardingRef& layout : layouts)
       out->placements.push_back(layout ? std::make_shared<const Placement>(Placement{*m.mesh(), std::move(layout)}) : nullptr);
     return out;
   });

@@ -11,6 +11,7 @@
 #include "frontend/python/native/bundle.h"
 #include "frontend/python/native/eager_part.h"
 #include "ir/reference/ranks.h"
+#include "ir/symbols.h"
 #include "ir/verifier.h"
 #include "passes/transform/mark_varying.h"
 
@@ -176,8 +177,8 @@ void bind_collectives(py::module_& m) {
   m.def("axis_index", [](const Names& axes) {
     return recorded([&](const Site& site) { return given_back(nabla::axis_index(axes, site)); });
   });
-  m.def("axis_size", [](const Names& axes) {
-    return recorded([&](const Site& site) { return nabla::axis_size(axes, site); });
+  m.def("axis_size", [](const Names& axes, const std::string& what) {
+    return recorded([&](const Site& site) { return nabla::axis_size(axes, site, what.c_str()); });
   });
 }
 
@@ -206,6 +207,7 @@ void bind_sharding(py::module_& m) {
       .def("call", [](const Region& r, const TracedFunction& f, const std::vector<ir::Sharding>& out) {
         return recorded([&](const Site&) { return given_back(call_region(r, f, out)); });
       });
+  m.def("multiples_for", [](const Size& size, int64_t parts) { return ir::multiples_for(size.dim, parts); });
   m.def("shard", &shard);
   m.def("placement", &placement_of);
   m.def("placement_like", &placement_like);

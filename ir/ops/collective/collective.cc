@@ -10,6 +10,7 @@
 #include "ir/kernel_ir/eval.h"
 #include "ir/ops/all_ops.h"
 #include "ir/ops/common.h"
+#include "ir/symbols.h"
 
 namespace nabla::ops {
 namespace {
@@ -164,7 +165,12 @@ Result<Dim> divided(const InferContext& ctx, int64_t dim, std::string_view const
   const Dim& whole = ctx.shape(0)[dim];
   Dim each = Dim::floordiv(whole, shards);
   if (Dim::mod(whole, shards).is(0)) return each;
-  return ctx.fail(Code::kShapeMismatch, constraint, "{} shards of {} elements in dimension {}", shards, whole.str(), dim);
+  if (whole.is_static())
+    return ctx.fail(Code::kShapeMismatch, constraint, "{} shards of {} elements in dimension {}", shards, whole.str(), dim);
+  Diagnostic undecided = ctx.fail(Code::kUndecidable, constraint, "{} elements in dimension {} may not be divisible into {} shards",
+                                  whole.str(), dim, shards);
+  if (std::string help = ir::help_to_divide(whole, shards); !help.empty()) undecided.help = help;
+  return undecided;
 }
 
 // The dimensions that ranks do not cut or join: along those of a mesh that are not manual they are sharded as they are.

@@ -5,6 +5,7 @@
 
 #include "ir/ops/all_ops.h"
 #include "ir/ops/control/call.h"
+#include "ir/symbols.h"
 #include "ir/varying.h"
 
 namespace nabla::ops {
@@ -92,8 +93,7 @@ Result<Type> part_of(const InferContext& ctx, const Axes& axes, const Ints& size
                                     "{}: dimension {} of {} may not be divisible into {} shards "
                                     "along {}",
                                     what, d, whole.str(), parts, ir::str(s.dims[d].axes));
-    for (const ir::SymbolRef& symbol : whole.shape[d].symbols())
-      undecided.help = fmt::format("declare symbol {} as a multiple of {}", symbol->name, parts);
+    if (std::string help = ir::help_to_divide(whole.shape[d], parts); !help.empty()) undecided.help = help;
     return undecided;
   }
   return out;

@@ -16,7 +16,7 @@ from .. import _nabla
 from .._core import DType, asarray
 from .._mesh import (
     DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards,
-    is_mesh_and_layout, laid_out, names_of, needs_reshard, spec_for, spec_of)
+    is_mesh_and_layout, laid_out, names_of, needs_reshard, spec_for, spec_of, wanting_multiples)
 from ..devices import accelerator, cpu, gpu, to_device, transfer_to
 from ..tree import tree_map
 from ._common import axis_of
@@ -101,10 +101,13 @@ def reshard(x, mesh, dim_specs, replicated_axes=None):
     return shard(x, mesh, dim_specs, replicated_axes)
 
 
+_ATTRIBUTE, _LAYOUT = 204, 210  # codes of errors
+
+
 def _need_spec(x, what):
     spec = spec_of(x)
     if spec is None:
-        raise ValueError(f"{what} of {x.type_str()}, which is laid out over no mesh: nabla.shard lays it out")
+        _nabla.fail(_LAYOUT, f"{what} of {x.type_str()}, which is laid out over no mesh", "nabla.shard lays it out")
     return spec
 
 
@@ -113,13 +116,13 @@ def _on_parts(what, x, spec, out, body):
     `out`."""
     for a in [a for s in (spec, out) for d in s.dim_specs for a in d.axes]:
         if a not in spec.mesh.axis_names:
-            raise ValueError(f"{what}: {x.type_str()} is laid out as {spec}, along a part of an axis, {a}: parts of "
-                             "axes have no collectives of their own; lay it out along whole axes first")
+            _nabla.fail(_LAYOUT, f"{what}: {x.type_str()} is laid out as {spec}, along a part of an axis, {a}: parts "
+                        "of axes have no collectives of their own", "lay it out along whole axes first")
     for n, d in zip(x.shape, spec.dim_specs):
         parts = d.get_total_shards(spec.mesh)
         if isinstance(n, int) and n % parts:
-            raise ValueError(f"{what}: {x.type_str()} is laid out as {spec}, whose {parts} parts of a dimension of {n} "
-                             "elements are not of one size")
+            _nabla.fail(_LAYOUT, f"{what}: {x.type_str()} is laid out as {spec}, whose {parts} parts of a dimension of "
+                        f"{n} elements are not of one size", "pad it, or cut another dimension")
     with _inside(spec.mesh, spec.mesh.axis_names):
         region = _nabla.Region(spec.mesh._native, [spec._layout()], list(spec.mesh.axis_names), [x])
         return _traced(what, region, 1, lambda part: [body(part)], lambda results: [out._layout()])[0]
@@ -139,7 +142,10 @@ def _traced(name, region, operands, body, layouts):
 def _axes_of(spec, axes, what):
     axes = names_of(axes, what)
     for a in axes:
-        spec.mesh.get_axis_size(a)
+        try:
+            spec.mesh.get_axis_size(a)
+        except ValueError as e:
+            _nabla.fail(_LAYOUT, f"{what}: {e}")
     return axes
 
 
@@ -212,7 +218,7 @@ _REDUCERS = {"sum": _nabla.psum, "max": _nabla.pmax, "min": _nabla.pmin, "mean":
 def _reduced(what, x, reduce_op, axes):
     x = asarray(x)
     if reduce_op not in _REDUCERS:
-        raise ValueError(f"{what}: reduce_op is one of {', '.join(_REDUCERS)}, got {reduce_op!r}")
+        _nabla.fail(_ATTRIBUTE, f"{what}: reduce_op is one of {', '.join(_REDUCERS)}, got {reduce_op!r}")
     if _region.get():
         return _REDUCERS[reduce_op](x, _axes_here(axes))
     spec = _need_spec(x, what)
@@ -232,7 +238,7 @@ def all_reduce(sharded_tensor, reduce_op="sum", reduce_axes=None):
     tensor that they do not cut is combined with itself.
 
     In a compiled program nobody calls this to complete a sum: what is summed over a dimension that ranks share is
-    complete. Raises ValueError for a tensor that is laid out over no mesh.
+    complete. Raises Error (E0210) for a tensor that is laid out over no mesh.
     """
     return _reduced("all_reduce", sharded_tensor, reduce_op, reduce_axes)
 
@@ -265,15 +271,15 @@ def pmin(x, axis_name=None):
 def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
     """The sum of the ranks' parts, of which each rank keeps its part along dimension `axis`.
 
-    Over the axes that cut this dimension, all of the mesh where none does, or `axis_name`. Raises ValueError for
-    another reduce_op, and for a tensor that is laid out over no mesh.
+    Over the axes that cut this dimension, all of the mesh where none does, or `axis_name`. Raises Error (E0204) for
+    another reduce_op, E0210 for a tensor that is laid out over no mesh.
     """
     x = asarray(sharded_tensor)
     if reduce_op != "sum":
-        raise ValueError(f"reduce_scatter: reduce_op is \"sum\", got {reduce_op!r}")
+        _nabla.fail(_ATTRIBUTE, f"reduce_scatter: reduce_op is \"sum\", got {reduce_op!r}")
     dim = _dim_of(axis, x, "reduce_scatter")
     if _region.get():
-        return _nabla.psum_scatter(x, _axes_here(axis_name), dim)
+        return _scattered(x, _axes_here(axis_name), dim)
     spec = _need_spec(x, "reduce_scatter")
     if axis_name is not None:
         axes = _axes_of(spec, axis_name, "reduce_scatter")
@@ -282,7 +288,17 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
     dims = [[a for a in d.axes if a not in axes] for d in spec.dim_specs]
     dims[dim] += axes
     return _on_parts("reduce_scatter", x, spec, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]),
-                     lambda part: _nabla.psum_scatter(part, axes, dim))
+                     lambda part: _scattered(part, axes, dim))
+
+
+def _scattered(x, axes, dim):
+    with wanting_multiples([(x.shape[dim], _nabla.axis_size(axes, "reduce_scatter"))]):
+        return _nabla.psum_scatter(x, axes, dim)
+
+
+def _exchanged(x, axes, split, join):
+    with wanting_multiples([(x.shape[split], _nabla.axis_size(axes, "all_to_all"))]):
+        return _nabla.all_to_all(x, axes, split, join)
 
 
 @_of_trees
@@ -290,35 +306,36 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
     """Part k of every rank's value along `split_axis` goes to the k-th rank; what comes is joined along `concat_axis`.
 
     Over the axes that cut `concat_axis`, or `axis_name`, the last of them: the same tensor, cut along `split_axis`
-    instead. Raises ValueError where no such axis cuts it.
+    instead. Raises Error (E0210) where no such axis cuts it.
 
     tiled=False, inside of a region: `split_axis` has an element for each rank and is gone from the result, where what
-    comes lies along a new dimension `concat_axis`. A tensor that is laid out has no dimension of ranks: ValueError.
+    comes lies along a new dimension `concat_axis`. A tensor that is laid out has no dimension of ranks: E0204.
     """
     x = asarray(sharded_tensor)
     split, join = _dim_of(split_axis, x, "all_to_all"), _dim_of(concat_axis, x, "all_to_all")
     if _region.get():
         axes = _axes_here(axis_name)
-        return _nabla.all_to_all(x, axes, split, join) if tiled else _untiled(x, axes, split, join)
+        return _exchanged(x, axes, split, join) if tiled else _untiled(x, axes, split, join)
     if not tiled:
-        raise ValueError("all_to_all: tiled=False is for functions of one rank (nabla.shard_map), where a dimension "
-                         "may have an element for each rank; of a tensor that is laid out, leave it out")
+        _nabla.fail(_ATTRIBUTE, "all_to_all: tiled=False is for functions of one rank (nabla.shard_map), where a "
+                    "dimension may have an element for each rank", "of a tensor that is laid out, leave it out")
     spec = _need_spec(x, "all_to_all")
     dims = [list(d.axes) for d in spec.dim_specs]
     axes = dims[join] if axis_name is None else _axes_of(spec, axis_name, "all_to_all")
     if not axes or dims[join][-len(axes):] != axes:
         what = f"{', '.join(axes)} are not the last axes that cut" if axes else "no axis cuts"
-        raise ValueError(f"all_to_all: {what} dimension {join} of {x.type_str()}, which is laid out as {spec}")
+        _nabla.fail(_LAYOUT, f"all_to_all: {what} dimension {join} of {x.type_str()}, which is laid out as {spec}",
+                    "concat_axis is the dimension that ranks share; axis_name the axes that cut it, or the last ones")
     dims[join] = dims[join][:-len(axes)]
     dims[split] += axes
     return laid_out(x, ShardingSpec(spec.mesh, [DimSpec(d) for d in dims]))
 
 
 def _untiled(x, axes, split, concat):
-    ranks = _nabla.axis_size(axes)
+    ranks = _nabla.axis_size(axes, "all_to_all")
     if x.shape[split] != ranks:
-        raise ValueError(f"all_to_all: with tiled=False dimension {split} of {x.type_str()} has an element for each of "
-                         f"the {ranks} ranks along {', '.join(axes)}")
+        _nabla.fail(203, f"all_to_all: with tiled=False dimension {split} of {x.type_str()} has an element for each of "
+                    f"the {ranks} ranks along {', '.join(axes)}", "reshape it so, or leave tiled=False out")
     return moveaxis(_nabla.all_to_all(x, axes, split, split), split, concat)
 
 
@@ -328,14 +345,15 @@ def ppermute(sharded_tensor, permutation, axis_name=None):
     Ranks that nobody sends to get zeros. The layout stays. Inside of a region, and with `axis_name`: places along the
     axes.
 
-    Raises ValueError for numbers that are no ranks, a rank that sends or gets twice, and pairs by which ranks that
-    should have the same part would get different ones.
+    Raises Error: E0204 for numbers that are no ranks and a rank that sends or gets twice, E0210 for pairs by which
+    ranks that should have the same part would get different ones.
     """
     x = asarray(sharded_tensor)
     pairs = _pairs_of(permutation)
     if _region.get():
         axes = _axes_here(axis_name)
-        _check_pairs(x, pairs, _nabla.axis_size(axes), "place", f"along {', '.join(axes)}, where there are")
+        places = _nabla.axis_size(axes, "ppermute")
+        _check_pairs(x, pairs, places, "place", f"along {', '.join(axes)}, where there are")
         return _nabla.ppermute(x, axes, pairs)
     spec = _need_spec(x, "ppermute")
     if axis_name is None:
@@ -363,9 +381,11 @@ def _check_pairs(x, pairs, size, noun, where):
         ranks = [p[k] for p in pairs]
         for r in ranks:
             if not 0 <= r < size:
-                raise ValueError(f"ppermute of {x.type_str()}: {r} is no {noun} {where} 0 to {size - 1}, in {pairs}")
+                _nabla.fail(_ATTRIBUTE, f"ppermute of {x.type_str()}: {r} is no {noun} {where} 0 to {size - 1}, in "
+                            f"{pairs}", f"a pair is ({noun} that sends, {noun} that gets)")
             if ranks.count(r) > 1:
-                raise ValueError(f"ppermute of {x.type_str()}: {noun} {r} {word} twice, in {pairs}")
+                _nabla.fail(_ATTRIBUTE, f"ppermute of {x.type_str()}: {noun} {r} {word} twice, in {pairs}",
+                            "each sends and gets at most once: what goes to several is distributed_broadcast")
 
 
 def _moves(x, spec, pairs):
@@ -395,9 +415,10 @@ def _moves(x, spec, pairs):
     moves = by_copy.get(next(iter(copies)), set())
     if any(by_copy.get(c, set()) != moves for c in copies) or any(len(m) == 3 for m in moves):
         same = [a for a in mesh.axis_names if a not in axes]
-        raise ValueError(f"ppermute: {x.type_str()} is laid out as {spec}, the same on all ranks along "
-                         f"{', '.join(same)}, which {pairs} would end: list the pairs of every rank along these axes, "
-                         "within each of their coordinates")
+        _nabla.fail(_LAYOUT, f"ppermute: {x.type_str()} is laid out as {spec}, the same on all ranks along "
+                    f"{', '.join(same)}, which {pairs} would end",
+                    "list the pairs of every rank along these axes, within each of their coordinates, or name the axes "
+                    "of places by axis_name")
     return axes, sorted(moves)
 
 
@@ -419,7 +440,8 @@ def distributed_broadcast(x, mesh=None, root=None):
     """x, whole on every rank of a mesh; None: of its own.
 
     `root`: what the rank of this number has, on every rank: of a tensor that is cut, the rank's part. Inside of a
-    region: what the rank at this place along the region's axes has (0). Raises ValueError for a number that is no rank.
+    region: what the rank at this place along the region's axes has (0). Raises Error (E0204) for a number that is no
+    rank.
     """
     x = asarray(x)
     if mesh is not None and not isinstance(mesh, DeviceMesh):
@@ -435,7 +457,8 @@ def distributed_broadcast(x, mesh=None, root=None):
         _rank_of(root or 0, mesh.num_devices)
         return laid_out(x, whole)
     if mesh != spec.mesh:
-        raise ValueError(f"distributed_broadcast: {x.type_str()} is laid out over mesh {spec.mesh}, got mesh {mesh}")
+        _nabla.fail(_LAYOUT, f"distributed_broadcast: {x.type_str()} is laid out over mesh {spec.mesh}, got mesh "
+                    f"{mesh}")
     place = _rank_of(root, mesh.num_devices)
     return _on_parts("distributed_broadcast", x, spec, whole,
                      lambda part: _of_place(part, list(mesh.axis_names), place))
@@ -443,7 +466,7 @@ def distributed_broadcast(x, mesh=None, root=None):
 
 def _rank_of(root, ranks):
     if not hasattr(root, "__index__") or not 0 <= operator.index(root) < ranks:
-        raise ValueError(f"distributed_broadcast: root is a rank, 0 to {ranks - 1}, got {root!r}")
+        _nabla.fail(_ATTRIBUTE, f"distributed_broadcast: root is a rank, 0 to {ranks - 1}, got {root!r}")
     return operator.index(root)
 
 

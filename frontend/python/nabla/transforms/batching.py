@@ -38,13 +38,15 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
         axes = [axes[place] for place in arguments.places]
         spmd = spmd_axis_name or ""
         if mesh is not None:
+            _nabla.enter_mesh(mesh._native)
             arguments.tensors = [_along(x, axis, mesh, spmd) for x, axis in zip(arguments.tensors, axes)]
         types = _nabla.vmap_examples(axes, axis_size, "", arguments.tensors)  # `fun` may be the first to name the mesh
         f, result = trace(fun, types, arguments.rebuild, like=arguments.tensors, mapped=axes)
         full = result.rebuild(result.tensors)
         prefix = broadcast_prefix(out_axes, full, _is_axis)
         prefix = [prefix[place] for place in result.places]
-        out = _nabla.vmap_call(f, axes, prefix, axis_size, spmd, arguments.tensors)
+        native = None if mesh is None else mesh._native
+        out = _nabla.vmap_call(f, axes, prefix, axis_size, spmd, native, arguments.tensors)
         if mesh is not None:
             out = [_along(x, axis, mesh, spmd) for x, axis in zip(out, prefix)]
         return result.rebuild(out)

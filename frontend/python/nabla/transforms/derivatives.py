@@ -4,7 +4,7 @@ import functools
 
 from .. import _nabla
 from .._core import Tensor, asarray
-from .._trace import Arguments, name_of, trace_like
+from .._trace import Arguments, name_of, together, trace_like
 from ..tree import tree_flatten, tree_map, tree_structure
 from .memory import stop_gradient
 
@@ -43,6 +43,7 @@ def value_and_grad(fun, argnums=0, create_graph=True, realize=True, *, has_aux=F
 
     Returns a function of the same arguments that gives `(value, gradients)`; gradients are shaped like the argument, or
     a tuple of such for several argnums. With `has_aux`, `fun` returns `(value, aux)` and the value is that pair.
+    A gradient by what is laid out over a mesh lies as that, outside of compiled functions and where it leaves one.
     Without `create_graph` the gradients have no derivative themselves. With `realize` they are computed at once, where
     they are not traced; otherwise when somebody looks at them.
     Raises TypeError when an argument is not floating, Error (E0301) when the value is no scalar.
@@ -164,6 +165,7 @@ def _with_aux(fun, arguments, has_aux):
     return f, result, lambda tree: (tree[0], tree[1])
 
 
+@together
 def jvp(fun, primals, tangents, *, has_aux=False, create_graph=True):
     """`(out, tangent)` or `(out, tangent, aux)`: the value at `primals` and the derivative in the direction `tangents`,
     a tuple shaped like them. Without `create_graph` the tangent has no derivative."""

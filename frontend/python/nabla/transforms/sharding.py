@@ -3,7 +3,7 @@
 import functools
 
 from .. import _nabla
-from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, names_of, spec_for, wanting_multiples
+from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, names_of, parts_of, spec_for, wanting_multiples
 from .._trace import Arguments, Result, name_of
 from .._core import Tensor
 from ..compiled import jit, trace
@@ -136,7 +136,7 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
                              f"{len(args)} arguments")
         _nabla.enter_mesh(mesh._native)
         ins = layouts(prefix, tuple(args), arguments.places, arguments.tensors, "in_specs")
-        with wanting_multiples(arguments.tensors, ins):
+        with wanting_multiples(parts_of(arguments.tensors, ins)):
             region = _nabla.Region(mesh._native, [s._layout() for s in ins], axes, arguments.tensors)
         made = []
 
