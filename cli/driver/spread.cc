@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "ir/verifier.h"
+#include "runtime/base/text.h"
 
 namespace nabla::driver {
 namespace {
@@ -118,6 +119,50 @@ Result<ir::Module> spread_over_mesh(const ir::Module& given, CompileOptions& opt
       options.pass_options["apply-strategy"]["data-axes"] == module.mesh()->temporal()->name)
     options.pass_options["apply-strategy"]["open-batch"] = "true";
   return module;
+}
+
+namespace {
+
+// Null: as the pass has it by default.
+const std::string* set_option(const CompileOptions& options, const std::string& pass, const std::string& option) {
+  auto of_pass = options.pass_options.find(pass);
+  if (of_pass == options.pass_options.end()) return nullptr;
+  auto set = of_pass->second.find(option);
+  return set == of_pass->second.end() ? nullptr : &set->second;
+}
+
+// Copies of state that lives in the host's memory overlap as exchanges do.
+bool copies_state(const ir::Module& module, const CompileOptions& options) {
+  return set_option(options, "apply-strategy", "offload") ||
+         std::any_of(module.state.begin(), module.state.end(),
+                     [](const ir::StateLeaf& l) { return l.memory == ir::MemorySpace::kHost; });
+}
+
+Diagnostic with_help(Diagnostic d, std::string help) {
+  d.help = std::move(help);
+  return d;
+}
+
+}  // namespace
+
+Status check_spread(const ir::Module& module, const CompileOptions& options, const std::vector<std::string>& given) {
+  const bool mesh = module.mesh() || !options.mesh.empty();
+  if (!mesh && set_option(options, "auto-shard", "search"))
+    return with_help(error(Code::kBadOption, "--auto-shard: the module has no mesh over which it could be laid out"),
+                     "say how many ranks there are: --mesh dp=2,tp=4");
+  const bool temporal = options.microbatches > 0 || (module.mesh() && module.mesh()->temporal());
+  if (!temporal && std::find(given.begin(), given.end(), "--grad-sync") != given.end())
+    return with_help(error(Code::kBadOption, "--grad-sync: the batch is not cut into microbatches (--microbatches)"),
+                     "say into how many: --microbatches 4");
+  for (const std::string& option : given)
+    if (!mesh && !((option == "--no-overlap" || option == "--overlap-bytes") && copies_state(module, options)))
+      return with_help(error(Code::kBadOption, "{}: the module has no mesh, so that one rank runs it, which exchanges nothing", option),
+                       "say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp");
+  const std::string* bucket = set_option(options, "bucket-collectives", "bucket-bytes");
+  if (bucket && parse_bytes(*bucket) == 0 && set_option(options, "bucket-collectives", "first-bucket-bytes"))
+    return with_help(error(Code::kBadOption, "--first-bucket-bytes: with --bucket-bytes {} there are no buckets, nor a first one", *bucket),
+                     "give --bucket-bytes more than 0, or leave --first-bucket-bytes out");
+  return Ok{};
 }
 
 }  // namespace nabla::driver

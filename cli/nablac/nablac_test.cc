@@ -331,6 +331,8 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
   both = refused({many, "--no-overlap", "--prefetch", "1"});
   EXPECT_NE(both.find("excludes"), std::string::npos) << both;
   EXPECT_EQ(refused({one, "--prefetch", "1"}).substr(0, 40), "error[E0901]: --prefetch: the module has");
+  EXPECT_EQ(refused({many, "--bucket-bytes", "0KiB", "--first-bucket-bytes", "1KiB"}),
+            "error[E0901]: --first-bucket-bytes: with --bucket-bytes 0KiB there are no buckets, nor a first one");
 }
 
 TEST_F(Nablac, MoreRanksThanRunHereAreANote) {

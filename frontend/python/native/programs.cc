@@ -7,6 +7,7 @@
 #include "cli/driver/report.h"
 #include "cli/driver/report_ranks.h"
 #include "cli/driver/sharded_text.h"
+#include "cli/driver/spread.h"
 #include "frontend/cpp/program.h"
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/bundle.h"
@@ -76,15 +77,12 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
       options.pass_options[passes.contains(name) ? passes.at(name) : "apply-strategy"][name] = value;
 }
 
-// One rank obeys none of what says how ranks exchange.
-void check_spread(const ir::Module& module, const Spread& spread) {
-  if (module.mesh() || spread.contains("mesh")) return;
+// Of the other options passes say that they need a mesh.
+void check_spread(const ir::Module& module, const driver::CompileOptions& options, const Spread& spread) {
+  Strings given;
   for (const char* name : {"grad-sync", "reduce-dtype", "reshard-after-forward", "prefetch", "max-comm-bytes"})
-    if (spread.contains(name)) {
-      Diagnostic d = error(Code::kBadOption, "--{}: the module has no mesh, so that one rank runs it, which exchanges nothing", name);
-      d.help = "say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp";
-      throw Error(std::move(d));
-    }
+    if (spread.contains(name)) given.push_back(fmt::format("--{}", name));
+  check(driver::check_spread(module, options, given));
 }
 
 driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
@@ -232,7 +230,7 @@ void bind_program(py::module_& m) {
           driver::CompileOptions options = options_of(target, library, max_bytes);
           options.tf32 = tf32, options.tuning_file = tuning;
           options.buckets = buckets, options.specialise = specialise;
-          set_spread(options, spread), check_spread(module, spread);
+          set_spread(options, spread), check_spread(module, options, spread);
           driver::CompiledBundle compiled = compile_or_throw(module, options);
           if (Status written = format::write_file(path, compiled.bytes); !written.ok()) throw Error(written.errors());
           return compiled.report;
