@@ -149,7 +149,7 @@ Status check_spread(const ir::Module& module, const CompileOptions& options, con
   const bool mesh = module.mesh() || !options.mesh.empty();
   if (!mesh && set_option(options, "auto-shard", "search"))
     return with_help(error(Code::kBadOption, "--auto-shard: the module has no mesh over which it could be laid out"),
-                     "say how many ranks there are: --mesh dp=2,tp=4");
+                     "give one: --mesh dp=2,tp=4");
   const bool temporal = options.microbatches > 0 || (module.mesh() && module.mesh()->temporal());
   if (!temporal && std::find(given.begin(), given.end(), "--grad-sync") != given.end())
     return with_help(error(Code::kBadOption, "--grad-sync: the batch is not cut into microbatches (--microbatches)"),

@@ -40,7 +40,7 @@ TEST(CheckSpread, OptionsOfRanksNeedAMesh) {
   search.pass_options["auto-shard"]["search"] = "true";
   const Refusal nowhere = refusal(one, search, {});
   EXPECT_EQ(nowhere.message, "--auto-shard: the module has no mesh over which it could be laid out");
-  EXPECT_EQ(nowhere.help, "say how many ranks there are: --mesh dp=2,tp=4");
+  EXPECT_EQ(nowhere.help, "give one: --mesh dp=2,tp=4");
   EXPECT_EQ(refusal(many, search, {"--auto-shard"}), Refusal{});
 }
 

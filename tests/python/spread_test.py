@@ -260,7 +260,7 @@ def test_wrong_use_is_named(tmp_path):
                 "batch lies: mesh=.\"dp\": 4., data_axes=\"dp\"", **option)
     refused(nb.Error, "E0210.*mesh ranks .dp=2. has no axis `pd`; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
-    refused(nb.Error, r"E0901.*auto_shard: the module has no mesh over which(.|\n)*ranks there are: mesh=.\"dp\": 2",
+    refused(nb.Error, r"E0901.*auto_shard: the module has no mesh over which(.|\n)*give one: mesh=.\"dp\": 2",
             auto_shard=True)
     refused(nb.Error, "E0402.*on a rank at least", mesh={"dp": 2}, auto_shard=True, max_bytes="100")
     refused(nb.Error, "E0210.*32 elements, which 3 shards", mesh={"dp": 1, "tp": 3}, data_axes="dp",
