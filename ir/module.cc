@@ -99,12 +99,7 @@ std::string describe_value(const Function& function, ValueId id) {
                : fmt::format("{} is parameter \"{}\" of @{}", name, function.values[id].name, function.name);
   for (const Node& node : function.nodes)
     for (ValueId r : node.results)
-      if (r == id) {
-        std::string where = node.location && !node.location->file.empty()
-                                ? fmt::format(" at {}:{}", node.location->file, node.location->line)
-                                : "";
-        return fmt::format("{} is the result of {}{}", name, node.op->name, where);
-      }
+      if (r == id) return fmt::format("{} is the result of {}{}", name, node.op->name, at_place(node.location));
   return name;
 }
 

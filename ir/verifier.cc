@@ -57,12 +57,11 @@ Status check_constraint(const Module& module, const std::vector<SymbolRef>& symb
   if (!SizeRelation{left.substitute(knowing), kind, right.substitute(knowing)}.impossible()) return Ok{};
   Diagnostic d = error(Code::kInvalidModule, "{}: no sizes satisfy it: {}", text,
                        contradiction(constraint.relation, constraint.relation));
-  auto where = [](const LocationRef& at) { return at ? fmt::format(" at {}:{}", at->file, at->line) : ""; };
   for (const SymbolRef& s : (left - right).symbols())
-    d.notes.push_back(fmt::format("{} in [{}, {}]{}", s->name, s->min, s->max, where(s->location)));
+    d.notes.push_back(fmt::format("{} in [{}, {}]{}", s->name, s->min, s->max, at_place(s->location)));
   for (const SizeConstraint& other : module.constraints) {
     if (&other == &constraint || !share_symbols(other.relation, constraint.relation)) continue;
-    d.notes.push_back(fmt::format("beside: require {}{}", other.relation.str(), where(other.location)));
+    d.notes.push_back(fmt::format("beside: require {}{}", other.relation.str(), at_place(other.location)));
   }
   return d;
 }

@@ -153,9 +153,8 @@ class PaddedFunction {
   }
   // Ranks that share the value with its padding do not share it without.
   Status say_what_is_cut(const Node& n, ValueId id) {
-    std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "", name = ir::value_name(f_, id);
-    context_.remarks.push_back(fmt::format("{}{} takes {} without its padding, as {}: no rule masks it there", n.op->name, at, name,
-                                           f_.type(id).str()));
+    context_.remarks.push_back(fmt::format("{}{} takes {} without its padding, as {}: no rule masks it there", n.op->name,
+                                           at_place(n.location), ir::value_name(f_, id), f_.type(id).str()));
     std::optional<Diagnostic> refusal = check_gathered(f_, n, id, "has no rule that masks padding", most_);
     return refusal ? Status(*refusal) : Status(Ok{});
   }

@@ -201,9 +201,7 @@ class FunctionPartition {
   // The op lacks a rule by which ranks would share the work: an operand is brought to all of them.
   void gathers(const Node& n, ValueId id, const std::string& why) {
     if (uniform_.count(id)) return;
-    std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "";
-    std::string name = ir::value_name(f_, id);
-    context_.remarks.push_back(fmt::format("{}{} {}: {} is gathered", n.op->name, at, why, name));
+    context_.remarks.push_back(fmt::format("{}{} {}: {} is gathered", n.op->name, at_place(n.location), why, ir::value_name(f_, id)));
     if (!refusal_) refusal_ = check_gathered(f_, n, id, why, most_);
   }
 

@@ -112,8 +112,8 @@ void check_auto_shard(const ir::Module& m, const ir::Mesh& wanted, size_t argume
   for (size_t f = 0; what.empty() && f < m.functions.size(); ++f)
     for (const ir::Node& node : m.functions[f]->nodes)
       if (what.empty() && node.op->name == "shard") what = "a value", place = node.location;
-  Diagnostic d = error(Code::kBadSharding, "jit: auto_shard is mesh {}, and {} is laid out over mesh {}", text_of(wanted),
-                       what.empty() ? "what the function does" : what, text_of(*m.mesh()));
+  Diagnostic d = error(Code::kBadSharding, "jit: auto_shard is mesh {}, and {} is laid out over mesh {}", wanted.str(),
+                       what.empty() ? "what the function does" : what, m.mesh()->str());
   d.location = place;
   d.help = "ranks of one program are all of one mesh: give auto_shard that one, or lay the value out over it before the call";
   throw Error(std::move(d));
