@@ -44,6 +44,11 @@ const Entry* Module::find_entry(std::string_view name) const {
   return it == entries.end() ? nullptr : &*it;
 }
 
+const Entry* Module::entry_of(std::string_view function) const {
+  auto it = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.function == function; });
+  return it == entries.end() ? nullptr : &*it;
+}
+
 int Module::find_state(std::string_view name) const {
   for (size_t i = 0; i < state.size(); ++i)
     if (state[i].name == name) return static_cast<int>(i);

@@ -48,9 +48,7 @@ class FunctionPlanner {
  public:
   /// `memory` has the plans of the functions that f's branches and loops run.
   FunctionPlanner(const ir::Module& m, const ir::Function& f, const LoopBody& role, ir::MemoryPlan& memory)
-      : m_(m), memory_(memory), f_(f), role_(role) {
-    for (const ir::Entry& e : m.entries)
-      if (e.function == f.name) entry_ = &e;
+      : m_(m), memory_(memory), f_(f), entry_(m.entry_of(f.name)), role_(role) {
     plan_.values.resize(f.values.size());
     root_.resize(f.values.size());
     for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<int>(i);
@@ -394,7 +392,7 @@ class FunctionPlanner {
   const ir::Module& m_;
   ir::MemoryPlan& memory_;
   ir::Function f_;
-  const ir::Entry* entry_ = nullptr;
+  const ir::Entry* entry_;  // null: none runs the function
   ir::FunctionPlan plan_;
   LoopBody role_;
   std::vector<Donation> donations_;

@@ -97,9 +97,8 @@ class PaddedFunction {
   }
   // Of the state, whose new values come before the outputs.
   bool is_leaf(size_t result) const {
-    const std::vector<ir::Entry>& entries = b_.module()->entries;
-    return std::any_of(entries.begin(), entries.end(),
-                       [&](const ir::Entry& e) { return e.function == f_.name && result < e.writes.size(); });
+    const ir::Entry* entry = b_.module()->entry_of(f_.name);
+    return entry && result < entry->writes.size();
   }
   // What leaves whole is gathered as any layout is changed: no op lacks a rule.
   Val on_every_rank(Val v) { return b_.op("shard", {v}, {{"sharding", whole_sharding(v.rank())}}); }
