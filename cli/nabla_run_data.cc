@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/base/option_error.h"
 #include "runtime/format/safetensors.h"
 
 namespace nabla::cli {
@@ -17,7 +18,7 @@ bool ends_with(const std::string& text, std::string_view end) { return text.ends
 Result<format::ArrayResults> read_archive(const std::string& path) {
   bool npz = ends_with(path, ".npz");
   if (!npz && !ends_with(path, ".safetensors"))
-    return error(Code::kBadOption, "`{}` does not end in .npz or .safetensors", path);
+    return option_error("arrays by name are in files of these kinds", "`{}` does not end in .npz or .safetensors", path);
   std::shared_ptr<const format::FileBytes> file = NABLA_TRY(format::FileBytes::map(path));
   return npz ? format::each_of_npz(file->bytes(), path) : format::each_of_safetensors(file->bytes(), path);
 }
@@ -135,20 +136,21 @@ std::string file_of(const Assignment& input) {
 
 Status check_output_name(const Assignment& output) {
   if (ends_with(output.value, ".npy") || ends_with(output.value, ".safetensors")) return Ok{};
-  return error(Code::kBadOption, "--output {}={}: the file name must end in .npy or .safetensors", output.name,
-               output.value);
+  return option_error(fmt::format("such as --output {}={}.npy", output.name, output.name),
+                      "--output {}={}: the file name must end in .npy or .safetensors", output.name, output.value);
 }
 
 Result<Literal> read_input(const Assignment& assignment, const TensorInfo& input, ArrayFiles& files) {
   const std::string& value = assignment.value;
   bool file = !file_of(assignment).empty();
   if (size_t at = value.rfind(".npy:"); !file && at != value.npos)
-    return error(Code::kBadOption, "--input {}={}: `{}` names no array: a .npy file holds one, without a name",
-                 assignment.name, value, value.substr(at + 4));
+    return option_error(fmt::format("without it: --input {}={}", assignment.name, value.substr(0, at + 4)),
+                        "--input {}={}: `{}` names no array: a .npy file holds one, without a name", assignment.name, value,
+                        value.substr(at + 4));
   if (!file && input.shape.empty()) return read_number(value, input);
   if (!file)
-    return error(Code::kBadOption, "--input {}={}: a file name ends in .npy, .npz or .safetensors", assignment.name,
-                 value);
+    return option_error(fmt::format("such as --input {}={}.npy", assignment.name, assignment.name),
+                        "--input {}={}: a file name ends in .npy, .npz or .safetensors", assignment.name, value);
   Literal array = NABLA_TRY(read_file(value, assignment.name, files));
   TensorInfo got{input.name, array.dtype(), array.shape(), {}};
   if (!fits(got.shape, input, 0))
@@ -184,7 +186,7 @@ Result<Dataset> Dataset::load(const JobOptions& job, const EntryInfo& entry, con
     for (const Assignment& map : maps)
       if (map.name == name) array = map.value, mapped = true;
     if (taken[i]) {
-      if (mapped) return error(Code::kBadOption, "input `{}` has both --input and --map", name);
+      if (mapped) return option_error("leave one out", "input `{}` has both --input and --map", name);
       continue;
     }
     std::vector<std::string> names = names_of(arrays);
@@ -213,8 +215,9 @@ Status Dataset::add(int input, const std::string& what, const Literal& value, co
                  entry.inputs[inputs_[0]].name, samples_);
   bool open = !want.is_static() && !want.sizes[0].empty();
   if (wanted && (open ? *wanted > want.shape[0] : *wanted != want.shape[0]))
-    return error(Code::kBadOption, "--batch {}: input `{}` is {}, which takes {}{} samples a run", *wanted, want.name,
-                 want.type_str(), open ? "at most " : "", want.shape[0]);
+    return option_error("leave --batch out, or compile the program for other batches",
+                        "--batch {}: input `{}` is {}, which takes {}{} samples a run", *wanted, want.name, want.type_str(),
+                        open ? "at most " : "", want.shape[0]);
   int64_t batch = open ? std::min(wanted.value_or(want.shape[0]), value.shape()[0]) : want.shape[0];
   if (!inputs_.empty() && batch != batch_)
     return error(Code::kInputShape, "inputs `{}` and `{}` have different batch sizes, {} and {}",

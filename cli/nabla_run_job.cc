@@ -10,6 +10,7 @@
 
 #include "cli/nabla_run_checkpoint.h"
 #include "cli/nabla_run_data.h"
+#include "runtime/base/option_error.h"
 #include "runtime/comm/recorder.h"
 #include "runtime/control/keeper.h"
 #include "runtime/exec/trace.h"
@@ -166,8 +167,9 @@ Status Job::take_data(Reporter& reporter, ArrayFiles& files) {
     return Ok{};
   }
   if (job_.steps || job_.epochs)
-    return error(Code::kBadOption, "entry `{}` writes no state: it runs over all of --data once, without --{}",
-                 entry_.name, job_.steps ? "steps" : "epochs");
+    return option_error("leave it out, or name an entry that trains",
+                        "entry `{}` writes no state: it runs over all of --data once, without --{}", entry_.name,
+                        job_.steps ? "steps" : "epochs");
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (!given_[i] && entry_.inputs[i].name == "mask" && entry_.inputs[i].dtype == DType::kF32 &&
         entry_.inputs[i].shape == std::vector<int64_t>{batch}) {
@@ -195,7 +197,7 @@ Result<bool> Job::fill_special(size_t i) {
     inputs_[i].set_i(0, static_cast<int64_t>(seed));
     bool negative = is_signed(input.dtype) && inputs_[i].get_i(0) < 0;
     if (static_cast<uint64_t>(inputs_[i].get_i(0)) != seed || negative)
-      return error(Code::kBadOption, "--seed {} does not fit input `seed`, which is {}", seed, input.type_str());
+      return option_error("choose a smaller one", "--seed {} does not fit input `seed`, which is {}", seed, input.type_str());
     return true;
   }
   if (input.name == "step" && (scalar || (input.shape.empty() && is_float(input.dtype)))) {
@@ -208,8 +210,8 @@ Result<bool> Job::fill_special(size_t i) {
 Status Job::check_start() const {
   const char* option = job_.start_step ? "--start-step" : job_.skip ? "--skip" : nullptr;
   if (option == nullptr || training()) return Ok{};
-  return error(Code::kBadOption, "entry `{}` writes no state: there is nothing that {} could continue", entry_.name,
-               option);
+  return option_error(fmt::format("leave {} out", option), "entry `{}` writes no state: there is nothing that {} could continue",
+                      entry_.name, option);
 }
 
 uint64_t Job::seed() const {
@@ -239,7 +241,7 @@ Progress Job::start(Reporter& reporter) const {
 
 // The number of the job's last run.
 Result<int64_t> Job::goal(const Progress& from, int64_t runs, Reporter& reporter) {
-  if (runs > INT64_MAX - from.step) return error(Code::kBadOption, "{} steps after step {} are too many", runs, from.step);
+  if (runs > INT64_MAX - from.step) return option_error("ask for fewer", "{} steps after step {} are too many", runs, from.step);
   if (checkpoints_ == nullptr) return from.step + runs;
   int64_t out = checkpoints_->goal(entry_.name, from.step, runs, job_.start_step);
   was_done_ = checkpoints_->resumed() && from.step >= out;
@@ -337,7 +339,7 @@ std::vector<Metric> Job::metrics() const {
 Status Job::train(Reporter& reporter) {
   int64_t batches = data_->samples() / data_->batch();
   if (job_.epochs && *job_.epochs > INT64_MAX / batches)
-    return error(Code::kBadOption, "--epochs {} of {} steps each are too many", *job_.epochs, batches);
+    return option_error("ask for fewer", "--epochs {} of {} steps each are too many", *job_.epochs, batches);
   int64_t total = job_.steps ? *job_.steps : job_.epochs.value_or(1) * batches;
   Progress p = start(reporter);
   int64_t goal = NABLA_TRY(this->goal(p, total, reporter));

@@ -1,4 +1,5 @@
 #include "cli/nabla_run_launch.h"
+#include "runtime/base/option_error.h"
 
 #include <algorithm>
 #include <cctype>
@@ -101,15 +102,18 @@ Result<std::string> rendezvous_of(const Env& env) {
 
 Result<Launched> launched(const RankFlags& flags, const Env& env) {
   Launched out;
-  if (flags.local_rank && !flags.rank) return error(Code::kBadOption, "--local-rank is given without --rank");
+  if (flags.local_rank && !flags.rank)
+    return option_error("say all three: --rank N --world-size M --local-rank L", "--local-rank is given without --rank");
   if (flags.rank || flags.world_size) {
     if (!flags.rank || !flags.world_size)
-      return error(Code::kBadOption, "{} is given without {}", flags.rank ? "--rank" : "--world-size",
-                   flags.rank ? "--world-size" : "--rank");
+      return option_error("say both: --rank N --world-size M",
+                          "{} is given without {}", flags.rank ? "--rank" : "--world-size", flags.rank ? "--world-size" : "--rank");
     if (*flags.rank >= *flags.world_size)
-      return error(Code::kBadOption, "--rank {} of --world-size {}: ranks count from 0", *flags.rank, *flags.world_size);
+      return option_error(fmt::format("the last rank is {}", *flags.world_size - 1),
+                          "--rank {} of --world-size {}: ranks count from 0", *flags.rank, *flags.world_size);
     if (flags.local_rank.value_or(0) >= *flags.world_size)
-      return error(Code::kBadOption, "--local-rank {} of --world-size {}: ranks count from 0", *flags.local_rank, *flags.world_size);
+      return option_error(fmt::format("the last rank is {}", *flags.world_size - 1),
+                          "--local-rank {} of --world-size {}: ranks count from 0", *flags.local_rank, *flags.world_size);
     out = {.by = "--rank", .rank = *flags.rank, .ranks = *flags.world_size, .local_rank = flags.local_rank};
   } else {
     for (const Names& names : kLaunchers) {
@@ -145,14 +149,15 @@ Result<std::vector<Host>> read_hosts(const std::string& path) {
       fine = problem == std::errc() && stop == rest.data() + rest.size() && host.slots > 0;
     }
     if (!fine)
-      return error(Code::kBadOption, "--hosts: {}:{}: `{}` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS", path, n, line);
+      return option_error("a line names one host, and how many ranks it runs: node1:4",
+                          "--hosts: {}:{}: `{}` is no host: HOST, HOST:SLOTS or HOST slots=SLOTS", path, n, line);
     if (host.slots > kMostRanks - slots_of_all)
-      return error(Code::kBadOption, "--hosts: {}:{}: with `{}` there are more than {} slots", path, n, line, kMostRanks);
+      return option_error("name fewer slots", "--hosts: {}:{}: with `{}` there are more than {} slots", path, n, line, kMostRanks);
     slots_of_all += host.slots;
     out.push_back(std::move(host));
   }
   if (file.bad()) return error(Code::kReadFailed, "--hosts: {} cannot be read", path);
-  if (out.empty()) return error(Code::kBadOption, "--hosts: {} names no host", path);
+  if (out.empty()) return option_error("a line names one host, and how many ranks it runs: node1:4", "--hosts: {} names no host", path);
   return out;
 }
 

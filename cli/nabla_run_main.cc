@@ -19,6 +19,7 @@
 #include "cli/nabla_run_ranks.h"
 #include "cli/nabla_run_report.h"
 #include "cli/nabla_run_supervise.h"
+#include "runtime/base/option_error.h"
 #include "runtime/exec/profile.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
@@ -110,7 +111,7 @@ Status run(RunOptions& options, format::Bundle bundle, RankProcess* rank) {
   (void)NABLA_TRY(check_line(options, first));
   std::string team = session->team();
   if (team.empty() && options.comm_timeout_s)
-    return error(Code::kBadOption, "--comm-timeout: one rank runs, and waits for no other");
+    return option_error("leave it out", "--comm-timeout: one rank runs, and waits for no other");
   if (!team.empty() && first) std::fprintf(stderr, "%s\n", team.c_str());
   Reporter reporter(!options.loss_curve.empty(), !first);
   ProgressOf progress;
@@ -160,7 +161,8 @@ Status run(RunOptions& options, format::Bundle bundle, RankProcess* rank) {
   (void)NABLA_TRY(reporter.close());
   if (!options.loss_curve.empty()) {
     if (reporter.curve().values.empty() && !interrupted())
-      return error(Code::kBadOption, "--loss-curve: no entry that writes state and has a scalar output was run");
+      return option_error("leave it out, or run an entry that trains",
+                          "--loss-curve: no entry that writes state and has a scalar output was run");
     std::string title = fmt::format("Training: {}", reporter.curve().metric);
     (void)NABLA_TRY(format::write_file(options.loss_curve, curve_svg(reporter.curve(), title)));
   }
@@ -237,7 +239,8 @@ Status check_alone(const RankOptions& r) {
                        : !r.timed.empty()               ? r.timed.c_str()
                                                         : nullptr;
   if (option == nullptr) return Ok{};
-  return error(Code::kBadOption, "{}: this process runs all ranks by itself; several processes need --engine mpi or nccl", option);
+  return option_error(fmt::format("leave {} out, or add --engine mpi", option),
+                      "{}: this process runs all ranks by itself; several processes need --engine mpi or nccl", option);
 }
 
 int run_as(RunOptions& options, const std::vector<std::string>& args, std::shared_ptr<const format::FileBytes> own,
@@ -249,8 +252,8 @@ int run_as(RunOptions& options, const std::vector<std::string>& args, std::share
     if (Status writable = control::check_reports(reports); !writable.ok()) return report(writable.errors(), true);
   if (launched->ranks > 1) {
     if (engine == "local")
-      return report({error(Code::kBadOption, "--engine local runs all ranks in one process, and {} has started {}", launched->by,
-                           launched->ranks)},
+      return report({option_error("leave --engine out where something else starts the processes",
+                                  "--engine local runs all ranks in one process, and {} has started {}", launched->by, launched->ranks)},
                     true);
     if (!launched->mpi && engine.empty())
       return report({error(Code::kBadOption, "{} has started {} processes, which find each other by MPI alone: use mpirun, srun, "

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/validators.h"
+#include "runtime/base/option_error.h"
 #include "runtime/base/version.h"
 
 namespace nabla::cli {
@@ -230,7 +231,7 @@ Result<std::vector<Assignment>> assignments(const std::vector<std::string>& text
   for (const std::string& text : texts) {
     size_t at = text.find('=');
     if (at == 0 || at == text.npos || at + 1 == text.size())
-      return error(Code::kBadOption, "{} takes NAME=VALUE, not `{}`", option, text);
+      return option_error(fmt::format("such as {} x=x.npy", option), "{} takes NAME=VALUE, not `{}`", option, text);
     out.push_back({text.substr(0, at), text.substr(at + 1)});
   }
   return out;
@@ -248,7 +249,7 @@ std::vector<std::vector<std::string>> split(const std::vector<std::string>& args
 
 template <class T>
 Status merge(std::optional<T>& into, const std::optional<T>& from, const char* name) {
-  if (into && from) return error(Code::kBadOption, "{} is given twice", name);
+  if (into && from) return option_error("give it once", "{} is given twice", name);
   if (from) into = from;
   return Ok{};
 }
@@ -309,7 +310,7 @@ Result<Part> parse_part(const std::vector<std::string>& args, bool carries_bundl
   } catch (const CLI::CallForVersion& e) {
     text = e.what();
   } catch (const CLI::ParseError& e) {
-    return error(Code::kBadOption, "{}", problem_of(e, app, args));
+    return option_error("`nabla-run --help` lists what it takes", "{}", problem_of(e, app, args));
   }
   part.job.inputs = NABLA_TRY(assignments(part.inputs, "--input"));
   part.job.outputs = NABLA_TRY(assignments(part.outputs, "--output"));
@@ -317,17 +318,20 @@ Result<Part> parse_part(const std::vector<std::string>& args, bool carries_bundl
   return part;
 }
 
+constexpr const char* kDataHelp = "name the samples: --data FILE.npz or FILE.safetensors";
+
 Status check_job(const JobOptions& job) {
   std::string of = job.entry.empty() ? "" : fmt::format(" (of --entry {})", job.entry);
-  if (job.epochs && job.data.empty()) return error(Code::kBadOption, "--epochs needs --data{}", of);
-  if (!job.maps.empty() && job.data.empty()) return error(Code::kBadOption, "--map needs --data{}", of);
-  if (job.steps && job.epochs) return error(Code::kBadOption, "--steps and --epochs exclude each other{}", of);
+  if (job.epochs && job.data.empty()) return option_error(kDataHelp, "--epochs needs --data{}", of);
+  if (!job.maps.empty() && job.data.empty()) return option_error(kDataHelp, "--map needs --data{}", of);
+  if (job.steps && job.epochs)
+    return option_error("leave one out: --epochs N is N times all of --data", "--steps and --epochs exclude each other{}", of);
   if (job.bench && (job.steps || job.epochs))
-    return error(Code::kBadOption, "--bench excludes --steps and --epochs{}", of);
-  if (job.batch && job.data.empty()) return error(Code::kBadOption, "--batch needs --data{}", of);
-  if (job.skip && job.data.empty()) return error(Code::kBadOption, "--skip needs --data{}", of);
+    return option_error("leave them out: --bench N is N runs", "--bench excludes --steps and --epochs{}", of);
+  if (job.batch && job.data.empty()) return option_error(kDataHelp, "--batch needs --data{}", of);
+  if (job.skip && job.data.empty()) return option_error(kDataHelp, "--skip needs --data{}", of);
   if (job.bench && (job.start_step || job.skip))
-    return error(Code::kBadOption, "--bench excludes --start-step and --skip{}", of);
+    return option_error("leave them out: measured runs continue nothing", "--bench excludes --start-step and --skip{}", of);
   return Ok{};
 }
 
@@ -339,12 +343,16 @@ Result<CheckpointOptions> checkpoint_options(const Part& all, const std::vector<
                       : all.resume                  ? "--resume"
                       : all.max_restarts.value_or(0) ? "--max-restarts"
                                                     : nullptr;
-  if (!all.checkpoint_dir && needs != nullptr) return error(Code::kBadOption, "{} needs --checkpoint-dir", needs);
-  if (all.resume && all.state) return error(Code::kBadOption, "--resume and --state exclude each other");
+  if (!all.checkpoint_dir && needs != nullptr)
+    return option_error("name the folder of checkpoints: --checkpoint-dir DIR", "{} needs --checkpoint-dir", needs);
+  if (all.resume && all.state)
+    return option_error("leave one out: a checkpoint has all of the state", "--resume and --state exclude each other");
   for (const JobOptions& job : jobs) {
-    if (all.checkpoint_dir && job.bench) return error(Code::kBadOption, "--bench and --checkpoint-dir exclude each other");
+    if (all.checkpoint_dir && job.bench)
+      return option_error("leave one out: measured runs keep no checkpoints", "--bench and --checkpoint-dir exclude each other");
     if (all.resume && (job.start_step || job.skip))
-      return error(Code::kBadOption, "--resume excludes --{}: the checkpoint says where to go on", job.start_step ? "start-step" : "skip");
+      return option_error("leave it out",
+                          "--resume excludes --{}: the checkpoint says where to go on", job.start_step ? "start-step" : "skip");
   }
   return CheckpointOptions{all.checkpoint_dir.value_or(""), all.checkpoint_every, all.checkpoint_keep.value_or(3),
                            all.checkpoint_keep_every.value_or(0), all.checkpoint_required, all.resume.value_or("")};
@@ -360,7 +368,7 @@ Status split_at_names(std::vector<Assignment>& assignments, const std::vector<st
     for (const std::string& name : known)
       if (name.size() > a.name.size() && text.size() > name.size() + 1 && text.starts_with(name + "="))
         a = {name, text.substr(name.size() + 1)};
-    if (!seen.insert(a.name).second) return error(Code::kBadOption, "{} names `{}` twice", option, a.name);
+    if (!seen.insert(a.name).second) return option_error("name it once", "{} names `{}` twice", option, a.name);
   }
   return Ok{};
 }
@@ -374,7 +382,8 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
   for (size_t i = 1; i < texts.size(); ++i) parts.push_back(NABLA_TRY(parse_part(texts[i], carries_bundle, line.text)));
   if (!line.text.empty()) return line;
   if (first.has_job_options() && parts.size() > 1)
-    return error(Code::kBadOption, "with several entries, the options of an entry stand after its --entry");
+    return option_error("such as --entry step --data FILE --entry eval --data FILE",
+                        "with several entries, the options of an entry stand after its --entry");
   if (first.has_job_options() && parts.size() == 1) {
     // One entry: its options may stand on both sides, so the whole line is one part.
     parts[0] = NABLA_TRY(parse_part(args, carries_bundle, line.text));
@@ -390,16 +399,18 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
     out.jobs.push_back(std::move(part.job));
   }
   if (all.json && std::none_of(out.jobs.begin(), out.jobs.end(), [](const JobOptions& j) { return j.bench; }))
-    return error(Code::kBadOption, "--json prints the results of --bench, which is not given");
+    return option_error("say how many runs to measure: --bench N", "--json prints the results of --bench, which is not given");
   if (!all.weights && (all.weights_partial || !all.weight_maps.empty()))
-    return error(Code::kBadOption, "{} needs --weights", all.weights_partial ? "--weights-partial" : "--weights-map");
+    return option_error("name the file of tensors: --weights FILE",
+                        "{} needs --weights", all.weights_partial ? "--weights-partial" : "--weights-map");
   for (const JobOptions& job : out.jobs)
     if (all.weights && job.entry == "init")
-      return error(Code::kBadOption,
-                   "--entry init would overwrite what --weights loads; --weights-partial runs it first");
-  if (!all.bundle && !carries_bundle && !all.postmortem) return error(Code::kBadOption, "BUNDLE is missing; see --help");
+      return option_error("leave --entry init out", "--entry init would overwrite what --weights loads; --weights-partial runs it first");
+  if (!all.bundle && !carries_bundle && !all.postmortem)
+    return option_error("name what nablac compile wrote: nabla-run FILE.nbundle", "BUNDLE is missing");
   if (all.check_messages && all.engine == "nccl")
-    return error(Code::kBadOption, "--check-messages: what goes from GPU to GPU by --engine nccl has no checksums");
+    return option_error("leave it out, or use --engine mpi",
+                        "--check-messages: what goes from GPU to GPU by --engine nccl has no checksums");
   out.checkpoints = NABLA_TRY(checkpoint_options(all, out.jobs));
   out.bundle = all.bundle.value_or("");
   out.state = all.state.value_or("");

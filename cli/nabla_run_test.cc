@@ -136,10 +136,11 @@ TEST_F(NablaRun, WhereTrainingGoesOnIsChecked) {
     EXPECT_NE(o.code, 0);
     EXPECT_HAS(o.err, message);
   };
-  fails({"--entry", "step", "--skip", "1"}, "--skip needs --data (of --entry step)");
+  fails({"--entry", "step", "--skip", "1"}, "--skip needs --data (of --entry step)\n"
+                                            "   = help: name the samples: --data FILE.npz or FILE.safetensors\n");
   fails({"--entry", "step", "--batch", "1"}, "--batch needs --data (of --entry step)");
   fails({"--entry", "eval", "--data", data_, "--start-step", "2"},
-        "entry `eval` writes no state: there is nothing that --start-step could continue");
+        "entry `eval` writes no state: there is nothing that --start-step could continue\n   = help: leave --start-step out\n");
   fails({"--entry", "step", "--data", data_, "--bench", "1", "--skip", "1"},
         "--bench excludes --start-step and --skip");
   std::string path = temporary("bad.safetensors");

@@ -44,6 +44,11 @@ const Entry* Module::find_entry(std::string_view name) const {
   return it == entries.end() ? nullptr : &*it;
 }
 
+const Entry* Module::entry_of(std::string_view function) const {
+  auto it = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.function == function; });
+  return it == entries.end() ? nullptr : &*it;
+}
+
 int Module::find_state(std::string_view name) const {
   for (size_t i = 0; i < state.size(); ++i)
     if (state[i].name == name) return static_cast<int>(i);
@@ -99,12 +104,7 @@ std::string describe_value(const Function& function, ValueId id) {
                : fmt::format("{} is parameter \"{}\" of @{}", name, function.values[id].name, function.name);
   for (const Node& node : function.nodes)
     for (ValueId r : node.results)
-      if (r == id) {
-        std::string where = node.location && !node.location->file.empty()
-                                ? fmt::format(" at {}:{}", node.location->file, node.location->line)
-                                : "";
-        return fmt::format("{} is the result of {}{}", name, node.op->name, where);
-      }
+      if (r == id) return fmt::format("{} is the result of {}{}", name, node.op->name, at_place(node.location));
   return name;
 }
 

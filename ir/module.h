@@ -116,6 +116,8 @@ struct Module {
   const Mesh* mesh() const { return meshes.empty() ? nullptr : &meshes[0]; }
   const Function* find(std::string_view name) const;
   const Entry* find_entry(std::string_view name) const;
+  /// The first that runs the function; others read and write the same state. Null: there is none.
+  const Entry* entry_of(std::string_view function) const;
   int find_state(std::string_view name) const;  ///< -1: none
   std::vector<std::string> function_names() const;
   std::vector<std::string> entry_names() const;

@@ -58,10 +58,16 @@ std::vector<std::string> Mesh::axis_names() const {
   return out;
 }
 
+std::string Mesh::sizes() const {
+  std::string out;
+  for (const MeshAxis& a : axes) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", a.name, a.size);
+  return out;
+}
+
+std::string Mesh::str() const { return fmt::format("{} ({})", name, sizes()); }
+
 std::string Mesh::lacks(std::string_view axis) const {
-  std::string all;
-  for (const MeshAxis& a : axes) all += fmt::format("{}{}={}", all.empty() ? "" : ", ", a.name, a.size);
-  return fmt::format("mesh {} ({}) has no axis `{}`{}", name, all, axis, did_you_mean(axis, axis_names()));
+  return fmt::format("mesh {} has no axis `{}`{}", str(), axis, did_you_mean(axis, axis_names()));
 }
 
 Result<std::vector<std::string>> axis_list(const std::string& option, std::string list) {

@@ -32,6 +32,8 @@ struct Mesh {
   int64_t size_of(std::string_view axis) const;  ///< 0: there is no such axis
   const MeshAxis* temporal() const;              ///< null: there is none
   std::vector<std::string> axis_names() const;
+  std::string sizes() const;                       ///< "dp=4, tp=2"
+  std::string str() const;                         ///< "pod (dp=4, tp=2)"
   std::string lacks(std::string_view axis) const;  ///< "mesh pod (dp=4, tp=2) has no axis `pd`; did you mean `dp`?"
 };
 /// The names of axes in an option: "dp,tp" or "dp;tp". E0901 for an empty one and for one that stands twice.

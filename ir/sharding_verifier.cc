@@ -15,21 +15,18 @@ Diagnostic refuse(const std::string& what, const std::string& why) {
   return error(Code::kBadSharding, "{}: {}", what, why);
 }
 
-// "at input.nbl:3: mesh pod = {dp=2}"
-std::string place(const Location& l) {
-  std::string_view text = l.text;
+// " at input.nbl:3: mesh pod = {dp=2}"
+std::string place(const LocationRef& location) {
+  std::string_view text = location->text;
   text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-  if (l.line == 0) return "in " + l.file;
-  return fmt::format("at {}:{}{}{}", l.file, l.line, text.empty() ? "" : ": ", text);
+  return fmt::format("{}{}{}", at_place(location), text.empty() ? "" : ": ", text);
 }
 
 // What is wrong with axes has two places: that of the layout, and that of the mesh.
 Status beside_mesh(const Mesh& mesh, Status status) {
   if (status.ok() || !mesh.location) return status;
-  std::string sizes;
-  for (const MeshAxis& a : mesh.axes) sizes += fmt::format("{}{}={}", sizes.empty() ? "" : ", ", a.name, a.size);
   for (Diagnostic& d : status.errors())
-    d.notes.push_back(fmt::format("mesh {} is {{{}}}, declared {}", mesh.name, sizes, place(*mesh.location)));
+    d.notes.push_back(fmt::format("mesh {} is {{{}}}, declared{}", mesh.name, mesh.sizes(), place(mesh.location)));
   return status;
 }
 

@@ -57,12 +57,11 @@ Status check_constraint(const Module& module, const std::vector<SymbolRef>& symb
   if (!SizeRelation{left.substitute(knowing), kind, right.substitute(knowing)}.impossible()) return Ok{};
   Diagnostic d = error(Code::kInvalidModule, "{}: no sizes satisfy it: {}", text,
                        contradiction(constraint.relation, constraint.relation));
-  auto where = [](const LocationRef& at) { return at ? fmt::format(" at {}:{}", at->file, at->line) : ""; };
   for (const SymbolRef& s : (left - right).symbols())
-    d.notes.push_back(fmt::format("{} in [{}, {}]{}", s->name, s->min, s->max, where(s->location)));
+    d.notes.push_back(fmt::format("{} in [{}, {}]{}", s->name, s->min, s->max, at_place(s->location)));
   for (const SizeConstraint& other : module.constraints) {
     if (&other == &constraint || !share_symbols(other.relation, constraint.relation)) continue;
-    d.notes.push_back(fmt::format("beside: require {}{}", other.relation.str(), where(other.location)));
+    d.notes.push_back(fmt::format("beside: require {}{}", other.relation.str(), at_place(other.location)));
   }
   return d;
 }
@@ -212,6 +211,22 @@ class ModuleVerifier {
     return Ok{};
   }
 
+  // A function reads and writes leaves at one place each, whichever entry runs it.
+  Status same_state(const Entry& e, const Entry& first) const {
+    if (e.reads == first.reads && e.writes == first.writes) return Ok{};
+    const bool reads = e.reads != first.reads;
+    auto leaves = [&](const Entry& of) {
+      std::string out;
+      for (int leaf : reads ? of.reads : of.writes) out += (out.empty() ? "" : ", ") + m_.state[leaf].name;
+      return out.empty() ? "nothing" : out;
+    };
+    const char* verb = reads ? "reads" : "writes";
+    Diagnostic d = error(Code::kBadState, "entries {} and {} run @{}, and {} {} {}, {} {} {}", first.name, e.name, e.function, first.name,
+                         verb, leaves(first), e.name, verb, leaves(e));
+    d.help = "give each entry a function of its own";
+    return d;
+  }
+
   Status borders(const Entry& e, const Function& f, const Names& names, const std::vector<ValueId>& ids, size_t first,
                  std::string_view what) const {
     std::set<std::string_view> seen;
@@ -240,6 +255,7 @@ class ModuleVerifier {
                    e.writes.size(), e.outputs.size(), f->name, f->results.size());
     (void)NABLA_TRY(leaf_types(e, *f, e.reads, f->params, "reads"));
     (void)NABLA_TRY(leaf_types(e, *f, e.writes, f->results, "writes"));
+    (void)NABLA_TRY(same_state(e, *m_.entry_of(e.function)));
     (void)NABLA_TRY(borders(e, *f, e.inputs, f->params, e.reads.size(), "input"));
     (void)NABLA_TRY(borders(e, *f, e.outputs, f->results, e.writes.size(), "output"));
     (void)NABLA_TRY(size_sources(e, *f, without_coordinates(symbols_of(*f))));

@@ -7,6 +7,7 @@
 #include "cli/driver/rank_table.h"
 #include "codegen/program/check.h"
 #include "codegen/program/pack.h"
+#include "runtime/base/option_error.h"
 #include "runtime/format/bundle_writer.h"
 #include "runtime/format/members.h"
 #include "runtime/format/program_generated.h"
@@ -21,8 +22,8 @@ Status check_targets(const std::vector<PlannedProgram>& programs) {
   for (const PlannedProgram& p : programs) {
     if (p.target->is_cuda()) continue;
     if (cpu)
-      return error(Code::kBadOption, "targets `{}` and `{}`: a bundle has at most one CPU program", cpu->name,
-                   p.target->name);
+      return option_error("name one of them; GPUs may stand beside it",
+                          "targets `{}` and `{}`: a bundle has at most one CPU program", cpu->name, p.target->name);
     cpu = p.target;
   }
   return Ok{};

@@ -13,6 +13,7 @@
 #include "passes/pipeline.h"
 #include "passes/shard/microbatch.h"
 #include "passes/strategy/state_roles.h"
+#include "runtime/base/option_error.h"
 #include "runtime/base/text.h"
 #include "runtime/format/bundle_reader.h"
 
@@ -109,7 +110,7 @@ Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module* whol
     bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
     combinations *= bounds.size() + 1;
     if (combinations > format::kMaxBuckets)
-      return error(Code::kBadOption, "the buckets make more than {} combinations", format::kMaxBuckets);
+      return option_error("name fewer sizes", "the buckets make more than {} combinations", format::kMaxBuckets);
   }
   return out;
 }
@@ -166,7 +167,9 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
   out.planned = std::move(planned.set);
   if (!options.max_comm_bytes.empty()) {
     std::optional<int64_t> most = parse_bytes(options.max_comm_bytes);
-    if (!most) return error(Code::kBadOption, "max-comm-bytes is a number of bytes, such as 64MiB, not `{}`", options.max_comm_bytes);
+    if (!most)
+      return option_error(fmt::format("a number of {}", kByteUnits),
+                          "max-comm-bytes is a number of bytes, such as 64MiB, not `{}`", options.max_comm_bytes);
     for (const ir::RankClass& c : out.local.classes) (void)NABLA_TRY(check_exchanges(c.module, *most));
   }
   for (size_t c = 0; c < out.planned.classes.size(); ++c)
@@ -190,8 +193,8 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
     target.library = options.library && !options.deterministic;
     target.deterministic = options.deterministic;
     if (options.deterministic && target.is_cuda())
-      return error(Code::kBadOption, "deterministic: kernels of {} may combine in another order on other ranks; it is for "
-                   "CPUs", target.name);
+      return option_error("compile for CPUs alone, or without that option",
+                          "deterministic: kernels of {} may combine in another order on other ranks; it is for CPUs", target.name);
     target.tf32 = options.tf32 && target.is_cuda();
     tf32 |= target.tf32, gpu |= target.is_cuda(), tuned |= tuning.concerns(target);
     tuning.apply(target);
@@ -201,7 +204,8 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
     out.push_back(std::move(target));
   }
   if (options.tf32 && !tf32)
-    return error(Code::kBadOption, "tf32 is for matrix products of GPUs, and no target is one: {}", list);
+    return option_error("leave it out, or compile for a GPU: --target sm_80",
+                        "tf32 is for matrix products of GPUs, and no target is one: {}", list);
   if (auto strategy = options.pass_options.find("apply-strategy"); strategy != options.pass_options.end() && !gpu) {
     auto offload = strategy->second.find("offload");
     if (offload != strategy->second.end() && offload->second != "none") {
@@ -211,7 +215,8 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
     }
   }
   if (!options.buckets.empty() && !gpu)
-    return error(Code::kBadOption, "buckets are for launches of GPUs, and no target is one: {}", list);
+    return option_error("leave them out, or compile for a GPU: --target sm_80",
+                        "buckets are for launches of GPUs, and no target is one: {}", list);
   if (tuned) return out;
   Diagnostic d = error(Code::kBadTuning, "the tuning file {} is for {}; nothing in it is for {}", options.tuning_file,
                        tuning.targets(), list);

@@ -1,11 +1,13 @@
 #include "cli/driver/plan.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/driver/lower_set.h"
 #include "cli/driver/report_text.h"
 #include "passes/strategy/state_roles.h"
+#include "runtime/base/option_error.h"
 
 namespace nabla::driver {
 namespace {
@@ -14,7 +16,8 @@ using Json = nlohmann::ordered_json;
 
 Result<std::vector<std::string>> axes_of(const ir::Module& m, const std::string& given) {
   if (m.mesh() && !given.empty())
-    return error(Code::kBadOption, "--axes names axes for a module without a mesh; this one has mesh {}", m.mesh()->name);
+    return option_error("leave it out: ranks lie along the axes of the mesh",
+                        "--axes names axes for a module without a mesh; this one has mesh {}", m.mesh()->name);
   if (!m.mesh()) return ir::axis_list("--axes", given.empty() ? "dp" : given);
   std::vector<std::string> out;
   for (const ir::MeshAxis& a : m.mesh()->axes)
@@ -29,11 +32,12 @@ Result<std::vector<size_t>> data_axes_of(const ir::Module& m, const std::vector<
   for (const std::string& name : names) {
     auto at = std::find(axes.begin(), axes.end(), name);
     if (at == axes.end() && m.mesh() && m.mesh()->size_of(name) > 0)
-      return error(Code::kBadOption, "--data-axes: axis {} is temporal: no ranks lie along it", name);
+      return option_error(fmt::format("axes of ranks are {}", fmt::join(axes, ", ")),
+                          "--data-axes: axis {} is temporal: no ranks lie along it", name);
     if (at == axes.end()) {
-      std::string all;
-      for (const std::string& axis : axes) all += (all.empty() ? "" : ", ") + axis;
-      return error(Code::kBadOption, "--data-axes: no axis of {} is `{}`{}", all, name, did_you_mean(name, axes));
+      const std::string all = fmt::format("{}", fmt::join(axes, ", "));
+      return option_error(fmt::format("axes of ranks are {}", all),
+                          "--data-axes: no axis of {} is `{}`{}", all, name, did_you_mean(name, axes));
     }
     out.push_back(static_cast<size_t>(at - axes.begin()));
   }
@@ -57,9 +61,10 @@ std::vector<std::vector<int64_t>> products(int64_t ranks, size_t factors) {
 Result<std::string> entry_of(const ir::Module& m, const std::string& wanted) {
   std::vector<std::string> names;
   for (const ir::Entry& e : m.entries) names.push_back(e.name);
-  if (names.empty()) return error(Code::kBadOption, "the module has no entry, and nothing to plan");
+  if (names.empty()) return option_error("give it one: entry NAME calls @FUNCTION", "the module has no entry, and nothing to plan");
   if (!wanted.empty() && !m.find_entry(wanted))
-    return error(Code::kBadOption, "--entry: the module has no entry `{}`{}", wanted, did_you_mean(wanted, names));
+    return option_error(fmt::format("its entries are {}", fmt::join(names, ", ")),
+                        "--entry: the module has no entry `{}`{}", wanted, did_you_mean(wanted, names));
   if (!wanted.empty()) return wanted;
   if (m.stage == ir::Stage::kTraced) {
     passes::StateRoles roles = NABLA_TRY(passes::roles_of_state(m));
@@ -68,9 +73,7 @@ Result<std::string> entry_of(const ir::Module& m, const std::string& wanted) {
   }
   if (names.size() == 1) return names[0];
   Diagnostic d = error(Code::kBadOption, "no entry computes gradients: --entry says whose run is a step");
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  d.help = "there are " + list;
+  d.help = fmt::format("there are {}", fmt::join(names, ", "));
   return d;
 }
 
@@ -149,7 +152,8 @@ Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions
                                      const std::function<void(size_t done, size_t all)>& progress) {
   const std::vector<std::string> axes = NABLA_TRY(axes_of(module, options.axes));
   const std::string entry = NABLA_TRY(entry_of(module, options.entry));
-  if (axes.empty()) return error(Code::kBadOption, "no ranks lie along mesh {}: its axis is temporal", module.mesh()->name);
+  if (axes.empty())
+    return option_error("give the mesh an axis of ranks", "no ranks lie along mesh {}: its axis is temporal", module.mesh()->name);
   const std::string data = data_of(options, axes);
   const std::vector<size_t> at = NABLA_TRY(data_axes_of(module, axes, data));
   (void)NABLA_TRY(targets_of(options.compile, {options.compile.target}));

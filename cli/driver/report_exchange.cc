@@ -19,8 +19,7 @@ class ExchangeRows {
       : m_(m), mesh_(*m.mesh()), target_(target), padding_(padding) {}
 
   Exchanges of(const ir::Function& f) && {
-    for (const ir::Entry& e : m_.entries)
-      if (e.function == f.name) entry_ = &e;
+    entry_ = m_.entry_of(f.name);
     Total total = add_rows(f, 1);
     return {std::move(rows_), total.sent_bytes, total.us};
   }

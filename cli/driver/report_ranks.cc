@@ -17,13 +17,6 @@ std::string plural(uint64_t n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : what.ends_with("s") ? "es" : "s");
 }
 
-std::string mesh_text(const format::Mesh& mesh) {
-  std::string axes;
-  for (uint32_t i = 0; i < size_of(mesh.axes()); ++i)
-    axes = join(axes, fmt::format("{}={}", view(mesh.axes()->Get(i)->name()), mesh.axes()->Get(i)->size()));
-  return fmt::format("mesh {}: {}\n", view(mesh.name()), axes);
-}
-
 std::string class_text(const format::Ranks& ranks, const format::Class& k, const format::BundleClass& of) {
   const format::Program& program = *of.programs[0];
   std::string targets, entries, groups;
@@ -53,7 +46,10 @@ std::string ranks_text(const format::Bundle& bundle) {
   const format::Ranks& ranks = *bundle.ranks();
   std::string out = fmt::format("bundle for {} of {}\n", plural(ranks.count(), "rank"),
                                 plural(bundle.classes().size(), "class"));
-  for (uint32_t i = 0; i < size_of(ranks.meshes()); ++i) out += mesh_text(*ranks.meshes()->Get(i));
+  for (uint32_t i = 0; i < size_of(ranks.meshes()); ++i) {
+    const format::Mesh& mesh = *ranks.meshes()->Get(i);
+    out += fmt::format("mesh {}: {}\n", view(mesh.name()), format::sizes_of(mesh));
+  }
   for (uint32_t c = 0; c < bundle.classes().size(); ++c)
     out += class_text(ranks, *ranks.classes()->Get(c), bundle.classes()[c]);
   return out + "\n--class NAME shows the report of one\n";

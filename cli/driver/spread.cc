@@ -5,17 +5,21 @@
 #include <sstream>
 
 #include "ir/verifier.h"
+#include "runtime/base/option_error.h"
+#include "runtime/base/text.h"
 
 namespace nabla::driver {
 namespace {
+
+constexpr const char* kMeshHelp = "give every axis once, with its number of ranks: --mesh dp=2,tp=4";
 
 // "dp=4,tp=2", in this order.
 Result<std::vector<ir::MeshAxis>> axes_of(const std::vector<std::string>& texts) {
   std::vector<ir::MeshAxis> out;
   for (const std::string& text : texts) {
     if (text.empty() || text.ends_with(','))
-      return error(Code::kBadOption, "--mesh takes a size for every axis, such as dp=4,tp=2; `{}` {}", text,
-                   text.empty() ? "has none" : "ends with a comma");
+      return option_error(kMeshHelp, "--mesh takes a size for every axis, such as dp=4,tp=2; `{}` {}", text,
+                          text.empty() ? "has none" : "ends with a comma");
     std::istringstream pieces(text);
     for (std::string piece; std::getline(pieces, piece, ',');) {
       size_t equals = piece.find('=');
@@ -23,10 +27,10 @@ Result<std::vector<ir::MeshAxis>> axes_of(const std::vector<std::string>& texts)
       const char* end = piece.data() + piece.size();
       auto [stop, problem] = std::from_chars(piece.data() + std::min(equals, piece.size() - 1) + 1, end, size);
       if (equals == 0 || equals == piece.npos || problem != std::errc() || stop != end)
-        return error(Code::kBadOption, "--mesh takes a size for every axis, such as dp=4,tp=2, not `{}`", text);
+        return option_error(kMeshHelp, "--mesh takes a size for every axis, such as dp=4,tp=2, not `{}`", text);
       out.push_back({piece.substr(0, equals), size});
       for (size_t i = 0; i + 1 < out.size(); ++i)
-        if (out[i].name == out.back().name) return error(Code::kBadOption, "--mesh: axis {} is given twice", out[i].name);
+        if (out[i].name == out.back().name) return option_error(kMeshHelp, "--mesh: axis {} is given twice", out[i].name);
     }
   }
   return out;
@@ -40,7 +44,8 @@ bool names(const std::string& list, const std::string& axis) {
 // The temporal axis of the mesh, or a new one, along which the batch is cut as well.
 Status set_microbatches(ir::Module& module, CompileOptions& options) {
   if (options.microbatches > ir::kMaxRanks)
-    return error(Code::kBadOption, "--microbatches: {} parts of the batch; there may be {} at most", options.microbatches, ir::kMaxRanks);
+    return option_error("cut the batch into fewer parts", "--microbatches: {} parts of the batch; there may be {} at most",
+                        options.microbatches, ir::kMaxRanks);
   if (module.meshes.empty()) module.meshes.push_back({"ranks", {}, nullptr});
   std::vector<ir::MeshAxis>& axes = module.meshes[0].axes;
   auto axis = std::find_if(axes.begin(), axes.end(), [](const ir::MeshAxis& a) { return a.temporal; });
@@ -54,7 +59,7 @@ Status set_microbatches(ir::Module& module, CompileOptions& options) {
   } else {
     auto taken = std::find_if(axes.begin(), axes.end(), [](const ir::MeshAxis& a) { return a.name == "mb"; });
     if (taken != axes.end())
-      return error(Code::kBadOption, "--microbatches makes an axis mb, and mesh {} has one: give that another name", module.meshes[0].name);
+      return option_error("give that axis another name", "--microbatches makes an axis mb, and mesh {} has one", module.meshes[0].name);
     axes.push_back({"mb", options.microbatches, true});
     std::string& data = options.pass_options["apply-strategy"]["data-axes"];
     if (!names(data, "mb")) data += data.empty() ? "mb" : ";mb";
@@ -118,6 +123,43 @@ Result<ir::Module> spread_over_mesh(const ir::Module& given, CompileOptions& opt
       options.pass_options["apply-strategy"]["data-axes"] == module.mesh()->temporal()->name)
     options.pass_options["apply-strategy"]["open-batch"] = "true";
   return module;
+}
+
+namespace {
+
+// Null: as the pass has it by default.
+const std::string* set_option(const CompileOptions& options, const std::string& pass, const std::string& option) {
+  auto of_pass = options.pass_options.find(pass);
+  if (of_pass == options.pass_options.end()) return nullptr;
+  auto set = of_pass->second.find(option);
+  return set == of_pass->second.end() ? nullptr : &set->second;
+}
+
+// Copies of state that lives in the host's memory overlap as exchanges do.
+bool copies_state(const ir::Module& module, const CompileOptions& options) {
+  return set_option(options, "apply-strategy", "offload") ||
+         std::any_of(module.state.begin(), module.state.end(),
+                     [](const ir::StateLeaf& l) { return l.memory == ir::MemorySpace::kHost; });
+}
+
+}  // namespace
+
+Status check_spread(const ir::Module& module, const CompileOptions& options, const std::vector<std::string>& given) {
+  const bool mesh = module.mesh() || !options.mesh.empty();
+  if (!mesh && set_option(options, "auto-shard", "search"))
+    return option_error("give one: --mesh dp=2,tp=4", "--auto-shard: the module has no mesh over which it could be laid out");
+  const bool temporal = options.microbatches > 0 || (module.mesh() && module.mesh()->temporal());
+  if (!temporal && std::find(given.begin(), given.end(), "--grad-sync") != given.end())
+    return option_error("say into how many: --microbatches 4", "--grad-sync: the batch is not cut into microbatches (--microbatches)");
+  for (const std::string& option : given)
+    if (!mesh && !((option == "--no-overlap" || option == "--overlap-bytes") && copies_state(module, options)))
+      return option_error("say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp",
+                          "{}: the module has no mesh, so that one rank runs it, which exchanges nothing", option);
+  const std::string* bucket = set_option(options, "bucket-collectives", "bucket-bytes");
+  if (bucket && parse_bytes(*bucket) == 0 && set_option(options, "bucket-collectives", "first-bucket-bytes"))
+    return option_error("give --bucket-bytes more than 0, or leave --first-bucket-bytes out",
+                        "--first-bucket-bytes: with --bucket-bytes {} there are no buckets, nor a first one", *bucket);
+  return Ok{};
 }
 
 }  // namespace nabla::driver

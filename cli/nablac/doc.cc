@@ -8,6 +8,7 @@
 #include "ir/ops/all_ops.h"
 #include "passes/pass.h"
 #include "passes/pipeline.h"
+#include "runtime/base/option_error.h"
 #include "runtime/format/file.h"
 
 namespace nabla::cli {
@@ -16,17 +17,19 @@ namespace {
 constexpr const char* kTopics = "ops, op NAME, coverage, shards, passes, errors, refusals";
 
 Result<std::string> page(const std::string& topic, const std::string& name) {
-  if (topic != "op" && !name.empty()) return error(Code::kBadOption, "doc {} takes no name, got `{}`", topic, name);
+  if (topic != "op" && !name.empty())
+    return option_error(fmt::format("`nablac doc {}` is all", topic), "doc {} takes no name, got `{}`", topic, name);
   if (topic == "ops") return doc_ops(ops::all_ops());
   if (topic == "errors") return doc_errors();
   if (topic == "passes") return doc_passes();
   if (topic == "refusals") return doc_refusals(ops::all_ops());
   if (topic == "coverage") return doc_coverage(ops::all_ops());
   if (topic == "shards") return doc_shards(ops::all_ops());
-  if (topic == "op" && name.empty()) return error(Code::kBadOption, "doc op: the op's name is missing");
+  if (topic == "op" && name.empty())
+    return option_error("such as `nablac doc op add`; `nablac doc ops` lists them", "doc op: the op's name is missing");
   if (topic == "op") return doc_op(ops::all_ops(), name);
-  return error(Code::kBadOption, "doc: unknown topic `{}`{}; topics are {}", topic,
-               did_you_mean(topic, {"ops", "op", "coverage", "shards", "passes", "errors", "refusals"}), kTopics);
+  return option_error(fmt::format("topics are {}", kTopics), "doc: unknown topic `{}`{}", topic,
+                      did_you_mean(topic, {"ops", "op", "coverage", "shards", "passes", "errors", "refusals"}));
 }
 
 Status doc(const std::string& topic, const std::string& name, const std::string& folder, const Streams& streams) {

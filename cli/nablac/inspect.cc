@@ -14,6 +14,7 @@
 #include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
+#include "runtime/base/option_error.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/file.h"
 #include "runtime/format/process.h"
@@ -64,24 +65,26 @@ Status print_source(const format::Bundle& bundle, const InspectArgs& args, const
 
 Status run(InspectArgs& args, const Streams& streams) {
   if (args.json + args.source + !args.html.empty() > 1)
-    return error(Code::kBadOption, "--json, --source and --html exclude each other");
+    return option_error("leave all but one out", "--json, --source and --html exclude each other");
   if (!args.at.empty() && (args.json || args.source))
-    return error(Code::kBadOption, "--at is for the printed report and for --html, not for --json or --source");
+    return option_error("leave it out, or inspect without --json and --source",
+                        "--at is for the printed report and for --html, not for --json or --source");
   if (!args.profile.empty() && args.html.empty())
-    return error(Code::kBadOption, "--profile is for --html; `nabla-run --profile` prints the table itself");
+    return option_error("say where the page goes: --html FILE", "--profile is for --html; `nabla-run --profile` prints the table itself");
   std::vector<format::NamedFile> inputs{{"the module or bundle", args.input}};
   if (!args.profile.empty()) inputs.push_back({"--profile", args.profile});
   NABLA_TRY(format::check_files(inputs, {{"--html", args.html}, {"--auto-shard-plan", args.spread.plan_file()}}));
   if (args.target.find(',') != std::string::npos)
-    return error(Code::kBadOption, "nablac inspect shows one target's program; --target names several: {}",
-                 args.target);
+    return option_error("name one of them", "nablac inspect shows one target's program; --target names several: {}", args.target);
   std::string report;
   std::map<std::string, std::string> texts;
   if (is_module(args.input)) {
     if (args.source)
-      return error(Code::kBadOption, "--source shows a bundle's generated code; {} is a module", args.input);
+      return option_error("compile it, and inspect what that makes",
+                          "--source shows a bundle's generated code; {} is a module", args.input);
     if (!args.rank_class.empty())
-      return error(Code::kBadOption, "--class is for bundles for several ranks; {} is a module", args.input);
+      return option_error("leave it out, or compile the module and inspect what that makes",
+                          "--class is for bundles for several ranks; {} is a module", args.input);
     if (!args.target.empty()) args.options.target = args.target;
     args.options.passes.reproduce = [&](const ir::Module& before, const std::string& command) {
       keep_reproducer(before, command, streams);
@@ -93,13 +96,17 @@ Status run(InspectArgs& args, const Streams& streams) {
     report = std::move(lowered.report);
   } else {
     if (args.spread.any())
-      return error(Code::kBadOption, "--mesh and how ranks share a program are for modules; {} is a bundle, whose code stands", args.input);
+      return option_error("compile the module with these, and inspect what that makes",
+                          "--mesh and how ranks share a program are for modules; {} is a bundle, whose code stands", args.input);
     if (!args.options.tuning_file.empty())
-      return error(Code::kBadOption, "--tuning is for modules; {} is a bundle, whose code stands", args.input);
+      return option_error("compile the module with it, and inspect what that makes",
+                          "--tuning is for modules; {} is a bundle, whose code stands", args.input);
     if (!args.options.specialise.empty())
-      return error(Code::kBadOption, "--specialize is for modules; {} is a bundle, whose code stands", args.input);
+      return option_error("compile the module with it, and inspect what that makes",
+                          "--specialize is for modules; {} is a bundle, whose code stands", args.input);
     if (!args.options.max_bytes.empty())
-      return error(Code::kBadOption, "--max-bytes is for modules; {} is a bundle, whose code stands", args.input);
+      return option_error("compile the module with it, and inspect what that makes",
+                          "--max-bytes is for modules; {} is a bundle, whose code stands", args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
     if (!args.rank_class.empty()) (void)NABLA_TRY(bundle.need_class(args.rank_class));
     if (args.source) return print_source(bundle, args, streams);

@@ -331,6 +331,8 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
   both = refused({many, "--no-overlap", "--prefetch", "1"});
   EXPECT_NE(both.find("excludes"), std::string::npos) << both;
   EXPECT_EQ(refused({one, "--prefetch", "1"}).substr(0, 40), "error[E0901]: --prefetch: the module has");
+  EXPECT_EQ(refused({many, "--bucket-bytes", "0KiB", "--first-bucket-bytes", "1KiB"}),
+            "error[E0901]: --first-bucket-bytes: with --bucket-bytes 0KiB there are no buckets, nor a first one");
 }
 
 TEST_F(Nablac, MoreRanksThanRunHereAreANote) {
@@ -574,8 +576,18 @@ TEST_F(Nablac, UnknownCommandsAreRefusedWithASuggestion) {
   Outcome o = nablac({"veryfy", "a.nbl"});
   EXPECT_EQ(o.code, 2);
   EXPECT_NE(o.err.find("unknown subcommand `veryfy`; did you mean `verify`?"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("= help: there are compile, tune, opt, inspect, "), std::string::npos) << o.err;
   EXPECT_NE(nablac({"zzz"}).err.find("error[E0901]: unknown subcommand `zzz`\n"), std::string::npos);
   EXPECT_EQ(nablac({"--verify"}).err.find("subcommand `"), std::string::npos);
+  std::string a = write("a.nbl", kModule);
+  auto helps = [&](std::vector<std::string> args, const std::string& help) {
+    std::string err = nablac(args).err;
+    EXPECT_NE(err.find("   = help: " + help + "\n"), std::string::npos) << err;
+  };
+  helps({"opt", a, "--pipeline-to=flatt"}, "stages are traced, flat, staged, sharded, local, scheduled, kernels, planned");
+  helps({"doc", "op"}, "such as `nablac doc op add`; `nablac doc ops` lists them");
+  helps({"inspect", a, "--mesh", "dp"}, "give every axis once, with its number of ranks: --mesh dp=2,tp=4");
+  helps({"inspect", a, "--zero", "5"}, "`nablac inspect --help` lists what it takes");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <fmt/ranges.h>
 
 #include "cli/driver/sharded_text.h"
 #include "cli/nablac/commands.h"
@@ -13,6 +14,7 @@
 #include "ir/target.h"
 #include "ir/verifier.h"
 #include "passes/pass_manager.h"
+#include "runtime/base/option_error.h"
 #include "runtime/format/file.h"
 #include "runtime/format/process.h"
 
@@ -32,14 +34,16 @@ Result<std::vector<passes::Step>> steps_to(const std::string& stage, ir::Stage f
   if (!last) {
     std::vector<std::string> known;
     for (int i = 0; i < ir::kStageCount; ++i) known.emplace_back(name_of(static_cast<ir::Stage>(i)));
-    return error(Code::kBadOption, "--pipeline-to: unknown stage `{}`{}", stage, did_you_mean(stage, known));
+    return option_error(fmt::format("stages are {}", fmt::join(known, ", ")),
+                        "--pipeline-to: unknown stage `{}`{}", stage, did_you_mean(stage, known));
   }
   return passes::default_steps(from, *last);
 }
 
 Result<std::vector<passes::Step>> steps_of(const Options& o, ir::Stage from) {
   if (!o.pipeline_to.empty() && !o.passes.empty())
-    return error(Code::kBadOption, "--pass and --pipeline-to exclude each other");
+    return option_error("--pass runs the named passes, --pipeline-to all up to a stage: leave one out",
+                        "--pass and --pipeline-to exclude each other");
   if (!o.pipeline_to.empty()) return steps_to(o.pipeline_to, from);
   if (o.program && o.passes.empty()) return steps_to(std::string(name_of(ir::Stage::kPlanned)), from);
   std::vector<passes::Step> out;

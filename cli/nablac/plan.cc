@@ -13,6 +13,7 @@
 #include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
+#include "runtime/base/option_error.h"
 #include "runtime/base/text.h"
 
 namespace nabla::cli {
@@ -40,7 +41,8 @@ Status run(PlanArgs& args, const Streams& streams) {
     return r.refusal.empty() && r.ranks == args.options.ranks;
   });
   if (any) return Ok{};
-  return error(Code::kBadOption, "the program compiles on no mesh of {} ranks: the lines above say why", args.options.ranks);
+  return option_error("try other --ranks or --axes",
+                      "the program compiles on no mesh of {} ranks: the lines above say why", args.options.ranks);
 }
 
 }  // namespace

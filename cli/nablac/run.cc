@@ -3,12 +3,14 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <fmt/ranges.h>
 #include <iostream>
 
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
 #include "ir/module.h"
 #include "passes/pass_manager.h"
+#include "runtime/base/option_error.h"
 #include "runtime/base/version.h"
 
 namespace nabla::cli {
@@ -67,13 +69,14 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
     std::vector<std::string> known;
     for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
       known.push_back(sub->get_name());
+    const std::string subcommands = fmt::format("there are {}", fmt::join(known, ", "));
     bool named = !args.empty() && !args[0].starts_with('-');
     if (named && std::find(known.begin(), known.end(), args[0]) == known.end())
-      return finish(error(Code::kBadOption, "unknown subcommand `{}`{}", args[0], did_you_mean(args[0], known)),
-                    streams);
+      return finish(option_error(subcommands, "unknown subcommand `{}`{}", args[0], did_you_mean(args[0], known)), streams);
     const std::vector<CLI::App*> chosen = app.get_subcommands();
-    if (chosen.empty()) return finish(error(Code::kBadOption, "nablac: {}", e.what()), streams);
-    return finish(error(Code::kBadOption, "nablac: {}", problem_of(e, *chosen[0], args)), streams);
+    if (chosen.empty()) return finish(option_error(subcommands, "nablac: {}", e.what()), streams);
+    const std::string listed = fmt::format("`nablac {} --help` lists what it takes", chosen[0]->get_name());
+    return finish(option_error(listed, "nablac: {}", problem_of(e, *chosen[0], args)), streams);
   }
   return action ? action() : exit_code;
 }

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "cli/driver/spread.h"
 #include "cli/validators.h"
 #include "passes/pass.h"
 #include "runtime/format/file.h"
@@ -134,33 +135,6 @@ Status SpreadOptions::write_plan(const std::vector<passes::PassReport>& reports)
   return Ok{};
 }
 
-namespace {
-
-Diagnostic with_help(Diagnostic d, std::string help) {
-  d.help = std::move(help);
-  return d;
-}
-
-}  // namespace
-
-Status SpreadOptions::check(const ir::Module& module) const {
-  auto search = options_.pass_options.find("auto-shard");
-  if (search != options_.pass_options.end() && search->second.count("search") && !module.mesh() && options_.mesh.empty())
-    return with_help(error(Code::kBadOption, "--auto-shard: the module has no mesh over which it could be laid out"),
-                     "say how many ranks there are: --mesh dp=2,tp=4");
-  bool temporal = options_.microbatches > 0 || (module.mesh() && module.mesh()->temporal());
-  if (!temporal && std::find(given_.begin(), given_.end(), "--grad-sync") != given_.end())
-    return with_help(error(Code::kBadOption, "--grad-sync: the batch is not cut into microbatches (--microbatches)"),
-                     "say into how many: --microbatches 4");
-  if (module.mesh() || !options_.mesh.empty()) return Ok{};
-  // Copies of state that lives in the host's memory overlap as exchanges do.
-  bool copies = offloads_ || std::any_of(module.state.begin(), module.state.end(),
-                                         [](const ir::StateLeaf& l) { return l.memory == ir::MemorySpace::kHost; });
-  for (const std::string& flag : given_)
-    if (!copies || (flag != "--no-overlap" && flag != "--overlap-bytes"))
-      return with_help(error(Code::kBadOption, "{}: the module has no mesh, so that one rank runs it, which exchanges nothing", flag),
-                       "say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp");
-  return Ok{};
-}
+Status SpreadOptions::check(const ir::Module& module) const { return driver::check_spread(module, options_, given_); }
 
 }  // namespace nabla::cli

@@ -33,8 +33,7 @@ class SpreadOptions {
   void note(const std::string& flag) { given_.push_back(flag); }
   /// Is one of them given, --mesh included?
   bool any() const { return offloads_ || !given_.empty() || !options_.mesh.empty() || options_.microbatches > 0; }
-  /// E0901 where options are given of which the module makes nothing: of ranks without a mesh, of microbatches without
-  /// any.
+  /// E0901 where options are given of which the module makes nothing.
   Status check(const ir::Module& module) const;
 
  private:

@@ -12,6 +12,7 @@
 #include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
+#include "runtime/base/option_error.h"
 #include "runtime/format/file.h"
 #include "runtime/format/process.h"
 
@@ -47,8 +48,8 @@ Result<std::vector<GemmRecord>> read_records(const std::string& path) {
 
 Status run(const TuneArgs& args) {
   if (args.input.empty() == args.records.empty())
-    return error(Code::kBadOption,
-                 "pass a module to measure its products on this CPU, or --gpu-records, one of the two");
+    return option_error("`nablac tune MODULE`, or `nablac tune --gpu-records FILE`",
+                        "pass a module to measure its products on this CPU, or --gpu-records, one of the two");
   NABLA_TRY(
       format::check_files({{"the module", args.input}, {"--gpu-records", args.records}}, {{"--output", args.output}}));
   std::string text;

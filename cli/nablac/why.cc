@@ -2,6 +2,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <fmt/ranges.h>
 #include <map>
 #include <sstream>
 
@@ -11,6 +12,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "passes/shard/propagate.h"
+#include "runtime/base/option_error.h"
 
 namespace nabla::cli {
 namespace {
@@ -99,7 +101,8 @@ Result<std::string> explained(const ir::Module& flat, const Options& options, co
     return d;
   }
   if (!problems.empty()) return problems;
-  return error(Code::kBadOption, "--entry: the module has no entry `{}`{}", options.entry, did_you_mean(options.entry, names));
+  return option_error(fmt::format("its entries are {}", fmt::join(names, ", ")),
+                      "--entry: the module has no entry `{}`{}", options.entry, did_you_mean(options.entry, names));
 }
 
 Status run(const Options& options, const Streams& streams) {

@@ -100,18 +100,12 @@ void Context::take_symbols(const ir::Function& f) {
           module.symbols.push_back(s);
 }
 
-std::string text_of(const ir::Mesh& mesh) {
-  std::string axes;
-  for (const ir::MeshAxis& a : mesh.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", a.name, a.size);
-  return fmt::format("{} ({})", mesh.name, axes);
-}
-
 void Context::need_mesh(const ir::Mesh& mesh, const Site& site) {
   if (module.meshes.empty()) module.meshes.push_back(mesh);
   const ir::Mesh& known = module.meshes[0];
   if (known.name == mesh.name && known.axes == mesh.axes) return;
   Diagnostic d =
-      error(Code::kBadSharding, "a value of mesh {} is used beside values of mesh {}", text_of(mesh), text_of(known));
+      error(Code::kBadSharding, "a value of mesh {} is used beside values of mesh {}", mesh.str(), known.str());
   d.location = locate(site, "");
   d.help = "ranks of one program are all of one mesh: lay the values out over the same one";
   throw OtherMesh(std::move(d));

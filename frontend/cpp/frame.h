@@ -36,7 +36,6 @@ struct Context {
   std::string unique_name(const std::string& wanted);
 };
 
-std::string text_of(const ir::Mesh& mesh);  ///< "pod (dp=2, tp=4)"
 
 class Frame : public std::enable_shared_from_this<Frame> {
  public:

@@ -79,8 +79,7 @@ void SizeRules::conflict(const std::string& message, const std::vector<std::stri
   d.location = reason.place;
   for (const std::string& name : symbols)
     for (const Reason& r : known_.at(name).reasons) {
-      std::string place = r.place ? fmt::format(" at {}:{}", r.place->file, r.place->line) : "";
-      std::string note = fmt::format("{} is declared{}", r.text, place);
+      std::string note = fmt::format("{} is declared{}", r.text, at_place(r.place));
       if (r.place && !r.place->text.empty()) note += ": " + r.place->text;
       if (std::find(d.notes.begin(), d.notes.end(), note) == d.notes.end()) d.notes.push_back(note);
     }

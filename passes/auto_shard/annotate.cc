@@ -106,9 +106,7 @@ class Annotation {
     std::map<const ir::Node*, std::map<ValueId, Spot>> handed_on;
     for (const HandedOn& h : graph_.handed_on)
       if (h.function == &from) handed_on[h.node][h.value] = h.spot;
-    const ir::Entry* entry = nullptr;
-    for (const ir::Entry& e : m_.entries)
-      if (e.function == from.name && !entry) entry = &e;
+    const ir::Entry* entry = m_.entry_of(from.name);
     FunctionCopy copy(made, ops_, &m_);
     for (size_t i = 0; i < made.nodes.size(); ++i) {
       auto changed = handed_on.find(&from.nodes[i]);

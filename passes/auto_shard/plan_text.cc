@@ -31,8 +31,7 @@ std::string exchanges_of(const FoundLayouts& found) {
   std::map<std::string, double> times;
   for (const ExchangeOfNode& e : found.exchanges) {
     std::string by = "the new state";
-    if (e.node) by = e.node->op->name;
-    if (e.node && e.node->location) by += fmt::format(" at {}:{}", e.node->location->file, e.node->location->line);
+    if (e.node) by = e.node->op->name + at_place(e.node->location);
     times[fmt::format("# {} along {} of {} for {}", name_of(e.kind), ir::str(e.axes), counted(e.part), by)] += e.times;
   }
   std::string out;
@@ -48,9 +47,7 @@ std::string reason_of(const FoundLayout& f) {
 }
 
 std::string mesh_line(const ir::Mesh& mesh) {
-  std::string axes;
-  for (const ir::MeshAxis& a : mesh.axes) axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", a.name, a.size);
-  return fmt::format("# mesh {} = {{{}}}, {} ranks\n", mesh.name, axes, mesh.ranks());
+  return fmt::format("# mesh {} = {{{}}}, {} ranks\n", mesh.name, mesh.sizes(), mesh.ranks());
 }
 
 std::string sorted(std::vector<std::string> leaves, std::vector<std::string> inputs) {

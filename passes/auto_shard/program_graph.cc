@@ -73,18 +73,14 @@ class Builder {
     v.said.resize(f.values.size(), -1), v.settled.resize(f.values.size(), -1);
     v.free = made_of_scalars(f);
     for (const ir::Value& value : f.values) v.spot.push_back(out_.ties.add(value.type));
-    for (size_t e = 0; e < m_.entries.size(); ++e) {
-      const ir::Entry& entry = m_.entries[e];
-      if (entry.function != f.name) continue;
-      for (size_t p = 0; p < f.params.size(); ++p) {
-        auto id = static_cast<size_t>(f.params[p]);
-        bool reads = p < entry.reads.size();
-        v.said[id] = reads ? static_cast<Spot>(entry.reads[p]) : store(f.values[id].type, f.values[id].sharding);
-        StoredSpot& stored = reads ? out_.stored[static_cast<size_t>(entry.reads[p])] : out_.stored.back();
-        if (reads && !stored.said) stored.said = f.values[id].sharding;
-        if (!reads) stored.entry = static_cast<int>(e), stored.input = p - entry.reads.size();
-      }
-      break;
+    const ir::Entry* entry = m_.entry_of(f.name);
+    for (size_t p = 0; entry && p < f.params.size(); ++p) {
+      auto id = static_cast<size_t>(f.params[p]);
+      bool reads = p < entry->reads.size();
+      v.said[id] = reads ? static_cast<Spot>(entry->reads[p]) : store(f.values[id].type, f.values[id].sharding);
+      StoredSpot& stored = reads ? out_.stored[static_cast<size_t>(entry->reads[p])] : out_.stored.back();
+      if (reads && !stored.said) stored.said = f.values[id].sharding;
+      if (!reads) stored.entry = static_cast<int>(entry - m_.entries.data()), stored.input = p - entry->reads.size();
     }
     for (size_t id = 0; id < f.values.size(); ++id)
       if (f.values[id].sharding && v.said[id] < 0) {

@@ -50,12 +50,10 @@ class FunctionLowering {
   FunctionLowering(const ir::Function& f, const ir::Module& m, PassContext& context,
                    DistinctKernels& kernels, std::vector<kernel_ir::KernelPtr>& order)
       : f_(f), m_(m), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops, &m) {
-    for (const ir::Entry& e : m.entries) {
-      if (e.function != f.name) continue;
-      for (size_t w = 0; w < e.writes.size(); ++w)
-        for (size_t r = 0; r < e.reads.size(); ++r)
-          if (e.reads[r] == e.writes[w]) donated_.push_back({f.params[r], f.results[w]});
-    }
+    const ir::Entry* e = m.entry_of(f.name);
+    for (size_t w = 0; e && w < e->writes.size(); ++w)
+      for (size_t r = 0; r < e->reads.size(); ++r)
+        if (e->reads[r] == e->writes[w]) donated_.push_back({f.params[r], f.results[w]});
   }
 
   Result<ir::Function> run() {

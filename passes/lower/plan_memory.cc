@@ -48,9 +48,7 @@ class FunctionPlanner {
  public:
   /// `memory` has the plans of the functions that f's branches and loops run.
   FunctionPlanner(const ir::Module& m, const ir::Function& f, const LoopBody& role, ir::MemoryPlan& memory)
-      : m_(m), memory_(memory), f_(f), role_(role) {
-    for (const ir::Entry& e : m.entries)
-      if (e.function == f.name) entry_ = &e;
+      : m_(m), memory_(memory), f_(f), entry_(m.entry_of(f.name)), role_(role) {
     plan_.values.resize(f.values.size());
     root_.resize(f.values.size());
     for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<int>(i);
@@ -222,7 +220,7 @@ class FunctionPlanner {
       for (size_t i = 0; i < waits.size(); ++i) {
         const LocationRef& at = f_.nodes[i].location;
         if (waits[i] > 0 && static_cast<int>(i) != writer && at)
-          d.notes.push_back(fmt::format("{} at {}:{} waits too", label(f_.nodes[i]), at->file, at->line));
+          d.notes.push_back(fmt::format("{}{} waits too", label(f_.nodes[i]), at_place(at)));
       }
       return d;
     }
@@ -394,7 +392,7 @@ class FunctionPlanner {
   const ir::Module& m_;
   ir::MemoryPlan& memory_;
   ir::Function f_;
-  const ir::Entry* entry_ = nullptr;
+  const ir::Entry* entry_;  // null: none runs the function
   ir::FunctionPlan plan_;
   LoopBody role_;
   std::vector<Donation> donations_;
@@ -439,9 +437,8 @@ std::string largest_leaves(const ir::Module& m, const ir::MemoryPlan& plan) {
   std::vector<std::pair<int64_t, std::string>> all;
   for (size_t i = 0; i < m.state.size(); ++i) {
     const ir::StateLeaf& leaf = m.state[i];
-    std::string at = leaf.location ? fmt::format(" at {}:{}", leaf.location->file, leaf.location->line) : "";
     if (plan.leaves[i].base == Base::kArena)
-      all.push_back({leaf.type.bytes().value(), fmt::format("{} {}{}", leaf.name, leaf.type.str(), at)});
+      all.push_back({leaf.type.bytes().value(), fmt::format("{} {}{}", leaf.name, leaf.type.str(), at_place(leaf.location))});
   }
   return largest(std::move(all));
 }
@@ -451,8 +448,8 @@ std::string largest_temporaries(const ir::Function& f, const ir::FunctionPlan& p
   const std::vector<int> makers = ir::producers(f);
   auto add = [&](int64_t bytes, const std::string& what, const ir::Node& n) {
     const ir::Attr* kernel = n.attrs.find("kernel");
-    std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "";
-    all.push_back({bytes, fmt::format("{} by {}{}", what, kernel ? std::get<std::string>(*kernel) : n.op->name, at)});
+    const std::string& by = kernel ? std::get<std::string>(*kernel) : n.op->name;
+    all.push_back({bytes, fmt::format("{} by {}{}", what, by, at_place(n.location))});
   };
   for (const auto& live : plan.at_peak) add(live.bytes, f.type(live.value).str(), f.nodes[static_cast<size_t>(makers[live.value])]);
   if (auto scratch = plan.workspaces.find(plan.peak_node); scratch != plan.workspaces.end())

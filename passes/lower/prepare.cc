@@ -63,9 +63,7 @@ void copy_dot(const ir::Function& f, const ir::Node& n, FunctionCopy& copy) {
 // Which results need memory of their own: a value that is returned twice, an input or a constant that is handed on.
 // A leaf that an entry hands on unchanged needs nothing.
 std::vector<bool> shared_results(const ir::Function& f, const ir::Module& m) {
-  const ir::Entry* entry = nullptr;
-  for (const ir::Entry& e : m.entries)
-    if (e.function == f.name) entry = &e;
+  const ir::Entry* entry = m.entry_of(f.name);
   std::vector<int> origin(f.values.size());  // the value whose bytes it is, through views
   for (size_t i = 0; i < origin.size(); ++i) origin[i] = static_cast<int>(i);
   std::vector<bool> taken(f.values.size(), false);

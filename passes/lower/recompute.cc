@@ -115,12 +115,10 @@ class Schedule {
 
   // State that the entry overwrites can be read only before.
   void find_overwritten() {
-    for (const ir::Entry& e : m_.entries) {
-      if (e.function != f_.name) continue;
-      for (size_t w = 0; w < e.writes.size(); ++w)
-        for (size_t r = 0; r < e.reads.size(); ++r)
-          if (e.reads[r] == e.writes[w]) writer_[f_.params[r]] = producer_[root_[f_.results[w]]];
-    }
+    const ir::Entry* e = m_.entry_of(f_.name);
+    for (size_t w = 0; e && w < e->writes.size(); ++w)
+      for (size_t r = 0; r < e->reads.size(); ++r)
+        if (e->reads[r] == e->writes[w]) writer_[f_.params[r]] = producer_[root_[f_.results[w]]];
   }
 
   int64_t bytes(ValueId id) const { return f_.type(id).bytes().bounds().max; }

@@ -436,9 +436,8 @@ Result<ir::FunctionPtr> in_stages(const OneMicrobatch& one, Exchange exchange, s
 
 // How many of the function's first parameters are state.
 size_t reads_of(const ir::Module& m, const std::string& function) {
-  for (const ir::Entry& e : m.entries)
-    if (e.function == function) return e.reads.size();
-  return 0;
+  const ir::Entry* entry = m.entry_of(function);
+  return entry ? entry->reads.size() : 0;
 }
 
 }  // namespace

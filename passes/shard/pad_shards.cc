@@ -97,9 +97,8 @@ class PaddedFunction {
   }
   // Of the state, whose new values come before the outputs.
   bool is_leaf(size_t result) const {
-    const std::vector<ir::Entry>& entries = b_.module()->entries;
-    return std::any_of(entries.begin(), entries.end(),
-                       [&](const ir::Entry& e) { return e.function == f_.name && result < e.writes.size(); });
+    const ir::Entry* entry = b_.module()->entry_of(f_.name);
+    return entry && result < entry->writes.size();
   }
   // What leaves whole is gathered as any layout is changed: no op lacks a rule.
   Val on_every_rank(Val v) { return b_.op("shard", {v}, {{"sharding", whole_sharding(v.rank())}}); }
@@ -153,9 +152,8 @@ class PaddedFunction {
   }
   // Ranks that share the value with its padding do not share it without.
   Status say_what_is_cut(const Node& n, ValueId id) {
-    std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "", name = ir::value_name(f_, id);
-    context_.remarks.push_back(fmt::format("{}{} takes {} without its padding, as {}: no rule masks it there", n.op->name, at, name,
-                                           f_.type(id).str()));
+    context_.remarks.push_back(fmt::format("{}{} takes {} without its padding, as {}: no rule masks it there", n.op->name,
+                                           at_place(n.location), ir::value_name(f_, id), f_.type(id).str()));
     std::optional<Diagnostic> refusal = check_gathered(f_, n, id, "has no rule that masks padding", most_);
     return refusal ? Status(*refusal) : Status(Ok{});
   }

@@ -47,13 +47,16 @@ class FunctionPartition {
       : f_(f), local_(local), mesh_(mesh), rank_(rank), context_(context), most_(most), bodies_(bodies), pending_(std::move(pending)),
         consts_(consts), b_(f.name, context.ops, &local), parts_(f.values.size()), summed_(f.values.size(), false) {}
 
-  /// The axes of sums that were begun here, each list once.
-  const std::set<std::string>& begun() const { return begun_; }
-  const Axes& axes_of_sum(const std::string& text) const { return axes_of_text_.at(text); }
+  /// The axes of sums that were begun here, each list once, by its text.
+  const std::map<std::string, Axes>& begun() const { return begun_; }
   /// By value: what is pending in it as it is made, before somebody needs it whole; after `run`.
   const std::vector<Axes>& made_pending() const { return made_pending_; }
-  /// What is pending in a result before it is brought to its layout, if a sum that was begun here is in it; after `run`.
-  Axes pending_result(size_t r) const { return summed_[f_.results[r]] ? natural_[r] : Axes(); }
+  /// By result: what is pending in it before it is brought to its layout, if a sum that was begun here is in it; after `run`.
+  std::vector<Axes> pending_results() const {
+    std::vector<Axes> out;
+    for (size_t r = 0; r < f_.results.size(); ++r) out.push_back(summed_[f_.results[r]] ? natural_[r] : Axes());
+    return out;
+  }
 
   Result<FunctionPtr> run() {
     for (size_t i = 0; i < f_.params.size(); ++i) {
@@ -201,9 +204,7 @@ class FunctionPartition {
   // The op lacks a rule by which ranks would share the work: an operand is brought to all of them.
   void gathers(const Node& n, ValueId id, const std::string& why) {
     if (uniform_.count(id)) return;
-    std::string at = n.location ? fmt::format(" at {}:{}", n.location->file, n.location->line) : "";
-    std::string name = ir::value_name(f_, id);
-    context_.remarks.push_back(fmt::format("{}{} {}: {} is gathered", n.op->name, at, why, name));
+    context_.remarks.push_back(fmt::format("{}{} {}: {} is gathered", n.op->name, at_place(n.location), why, ir::value_name(f_, id)));
     if (!refusal_) refusal_ = check_gathered(f_, n, id, why, most_);
   }
 
@@ -314,11 +315,15 @@ class FunctionPartition {
     std::vector<Axes> best = axes_for(n, factors, true), other = axes_for(n, factors, false);
     if (best != other && sent(n, factors, best) > sent(n, factors, other)) best = std::move(other);
     if (!goes_over_elements(factors)) return best;
-    std::vector<Axes> later = best;  // Sums that are pending in several operands are combined once, in what is made of them.
-    for (ValueId id : n.operands) later = axes_beside(mesh_, std::move(later), parts_[id].layout.pending);
-    if (later != best && sent(n, factors, later) < sent(n, factors, best)) best = std::move(later);
+    if (std::any_of(n.operands.begin(), n.operands.end(), [&](ValueId id) { return !parts_[id].layout.pending.empty(); })) {
+      // Sums that are pending in several operands are combined once, in what is made of them.
+      std::vector<Axes> later = best;
+      for (ValueId id : n.operands) later = axes_beside(mesh_, std::move(later), parts_[id].layout.pending);
+      if (later != best && sent(n, factors, later) < sent(n, factors, best)) best = std::move(later);
+    }
+    if (n.results.size() == 1) return best;
     std::vector<Axes> wanted = axes_for(n, factors, true, false);
-    return n.results.size() == 1 || best == wanted || sent(n, factors, best) <= sent(n, factors, wanted) ? best : wanted;
+    return best == wanted || sent(n, factors, best) <= sent(n, factors, wanted) ? best : wanted;
   }
   static bool goes_over_elements(const Factors& factors) {
     return std::all_of(factors.factors.begin(), factors.factors.end(),
@@ -452,7 +457,7 @@ class FunctionPartition {
   void begin_sum(ValueId id, const Axes& axes) {
     if (axes.empty()) return;
     summed_[id] = true;
-    axes_of_text_[*begun_.insert(ir::str(axes)).first] = axes;
+    begun_[ir::str(axes)] = axes;
   }
   // A value of which the sum over ranks has one.
   Val as_summand(ValueId id, const Layout& to, const Axes& axes) {
@@ -479,51 +484,10 @@ class FunctionPartition {
   bool in_f32_ = sums_in_f32(context_).value();
   std::map<ValueId, std::function<Val(const ir::Type&)>> uniform_;  // what has one value for all elements, of any part's type
   std::vector<char> summed_;   // by value: is a sum that was begun here pending in it?
-  std::set<std::string> begun_;
-  std::map<std::string, Axes> axes_of_text_;
+  std::map<std::string, Axes> begun_;
   std::vector<Axes> made_pending_ = std::vector<Axes>(f_.values.size());
   std::vector<Axes> natural_;  // by result: what is pending before it is brought to its layout
 };
-
-// What a body may leave to the end of its loop: carries whose next value is a sum when they are one, and to which the body
-// adds what it sums itself (gradients of microbatches); slices that are sums (gradients of the layers that a loop runs), but
-// for what scatters them onto shards: that too, where ranks exchange sums after the last microbatch. `with` makes the body with
-// some of them.
-template <class With>
-Result<LoopSums> loop_sums(const Function& f, const ir::ControlFlow& loop, const Mesh& mesh, const FunctionPartition& plain,
-                           Exchange exchange, const With& with) {
-  auto consts = static_cast<size_t>(loop.consts);
-  LoopSums out;
-  for (const std::string& text : plain.begun()) {
-    const Axes& axes = plain.axes_of_sum(text);
-    for (size_t i = consts; i < consts + static_cast<size_t>(loop.carries); ++i) {
-      const ir::Value& v = f.values[f.params[i]];
-      Layout layout = layout_of(v.sharding, v.type.rank());
-      bool free = std::none_of(layout.dims.begin(), layout.dims.end(), [&](const Axes& a) { return overlap(mesh, a, axes); });
-      if (free && is_float(v.type.dtype)) out.carries.try_emplace(i, axes);
-    }
-    for (size_t before = 0; before != out.carries.size() && !out.carries.empty();) {
-      before = out.carries.size();
-      FunctionPartition trial = with(out);
-      (void)NABLA_TRY(trial.run());
-      std::erase_if(out.carries, [&](const auto& carry) { return trial.pending_result(carry.first - consts) != carry.second; });
-    }
-  }
-  auto take_slices = [&](const FunctionPartition& body) {
-    for (size_t r = static_cast<size_t>(loop.carries); r < f.results.size(); ++r) {
-      const ir::Value& v = f.values[f.results[r]];
-      Axes stays = body.pending_result(r);
-      if (!is_temporal(mesh, stays) || exchange == Exchange::kEach)
-        for (const Axes& dim : layout_of(v.sharding, v.type.rank()).dims) stays = without(stays, dim);
-      if (!stays.empty()) out.stacked[r] = std::move(stays);
-    }
-  };
-  if (out.carries.empty()) return take_slices(plain), out;
-  FunctionPartition last = with(out);
-  (void)NABLA_TRY(last.run());
-  take_slices(last);
-  return out;
-}
 
 // The functions of a sharded module, made local in `out`.
 Result<PendingSums> make_local(const ir::Module& sharded, const RankSymbols& rank, ir::Module& out, PassContext& context) {
@@ -551,7 +515,12 @@ Result<PendingSums> make_local(const ir::Module& sharded, const RankSymbols& ran
         out.functions = functions;
         return FunctionPartition(*f, out, mesh, rank, context, most, pending, left, static_cast<size_t>(loop->second.consts));
       };
-      LoopSums left = NABLA_TRY(loop_sums(*f, loop->second, mesh, plain, exchange, with));
+      auto pending_with = [&](const LoopSums& left) -> Result<std::vector<Axes>> {
+        FunctionPartition trial = with(left);
+        (void)NABLA_TRY(trial.run());
+        return trial.pending_results();
+      };
+      LoopSums left = NABLA_TRY(loop_sums({*f, loop->second, mesh, exchange, plain.begun(), plain.pending_results()}, pending_with));
       FunctionPartition last = with(left);
       made = NABLA_TRY(last.run());
       sums[f->name] = last.made_pending();

@@ -229,7 +229,7 @@ Diagnostic Propagation::contradiction(int f, ValueId v, int dim, const ir::DimSh
             dim, type.str(), ir::str(axes_[at]), other.who, ir::str(wish.axes), said.who);
   d.location = said.at ? said.at : other.at;
   if (other.at && other.at != d.location)
-    d.notes.push_back(fmt::format("{} is laid out at {}:{}", other.who, other.at->file, other.at->line));
+    d.notes.push_back(fmt::format("{} is laid out{}", other.who, at_place(other.at)));
   return d;
 }
 

@@ -12,10 +12,7 @@ using ir::ValueId;
 
 namespace {
 
-std::string through(const Node& node) {
-  const LocationRef& at = node.location;
-  return at ? fmt::format("{} at {}:{}", node.op->name, at->file, at->line) : node.op->name;
-}
+std::string through(const Node& node) { return node.op->name + at_place(node.location); }
 
 }  // namespace
 

@@ -252,9 +252,8 @@ Status offload(ir::Module& module, PassContext& context) {
 Diagnostic no_data_axes(const ir::Module& module, const std::string& zero) {
   Diagnostic d = error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", zero);
   if (!module.mesh()) return d;
-  std::string all;
-  for (const ir::MeshAxis& a : module.mesh()->axes) all += fmt::format("{}{}={}", all.empty() ? "" : ", ", a.name, a.size);
-  d.help = fmt::format("say which they are, such as --data-axes {}: the mesh has {}", module.mesh()->axes[0].name, all);
+  d.help = fmt::format("say which they are, such as --data-axes {}: the mesh has {}", module.mesh()->axes[0].name,
+                       module.mesh()->sizes());
   return d;
 }
 

@@ -12,9 +12,7 @@ using ir::Function;
 using ir::Node;
 using ir::VaryingAxes;
 
-std::string at(const Node& n) {
-  return n.location ? fmt::format("{} at {}:{}", n.op->name, n.location->file, n.location->line) : n.op->name;
-}
+std::string at(const Node& n) { return n.op->name + at_place(n.location); }
 
 VaryingAxes names_of(const ir::Axes& axes) {
   VaryingAxes out;

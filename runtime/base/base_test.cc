@@ -62,6 +62,14 @@ TEST(Diagnostic, ShowsWhatWhereAndWhatToDo) {
             "   = help: reshape, transpose or broadcast one of the operands\n");
 }
 
+TEST(Diagnostic, PlacesFollowWhatLiesThere) {
+  auto at = [](const std::string& file, int line) { return at_place(std::make_shared<Location>(Location{file, line, 0, "", ""})); };
+  EXPECT_EQ(at("model.cc", 14), " at model.cc:14");
+  EXPECT_EQ(at("model.nir", 0), " in model.nir");
+  EXPECT_EQ(at("", 14), "");
+  EXPECT_EQ(at_place(nullptr), "");
+}
+
 TEST(Diagnostic, EscapesWhatATerminalWouldObey) {
   Diagnostic d = error(Code::kNotFound, "cannot open `{}`", "a\x1b[31m\nerror[E9999]: b");
   d.location = std::make_shared<Location>(Location{"x\x07.cc", 1, 2, "f\r", "\tone\xC2\x9Btwo"});

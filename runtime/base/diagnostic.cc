@@ -48,6 +48,11 @@ const CodeInfo& code_info(Code code) {
   return *info;
 }
 
+std::string at_place(const LocationRef& location) {
+  if (!location || location->file.empty()) return "";
+  return location->line > 0 ? fmt::format(" at {}:{}", location->file, location->line) : " in " + location->file;
+}
+
 Diagnostic::Diagnostic() = default;
 Diagnostic::Diagnostic(Code c, std::string text) : code(c), message(std::move(text)) {}
 Diagnostic::Diagnostic(const Diagnostic&) = default;

@@ -22,6 +22,8 @@ struct Location {
   bool operator==(const Location&) const = default;
 };
 using LocationRef = std::shared_ptr<const Location>;  ///< null: unknown
+/// To follow what lies there: " at model.cc:14", or " in model.nir" where the line is unknown; empty: so is the file.
+std::string at_place(const LocationRef& location);
 
 struct Diagnostic {
   Code code = {};

@@ -360,10 +360,7 @@ std::string ranks_of(const format::Ranks& table) {
   std::string meshes;
   for (uint32_t m = 0; m < size_of(table.meshes()); ++m) {
     const format::Mesh& mesh = *table.meshes()->Get(m);
-    std::string axes;
-    for (const format::MeshAxis* a : *mesh.axes())
-      axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", view(a->name()), a->size());
-    meshes += fmt::format("{}mesh {} ({})", meshes.empty() ? " of " : " and ", view(mesh.name()), axes);
+    meshes += fmt::format("{}mesh {} ({})", meshes.empty() ? " of " : " and ", view(mesh.name()), format::sizes_of(mesh));
   }
   return fmt::format("{} ranks{}", table.count(), meshes);
 }

@@ -1,7 +1,8 @@
-// Arithmetic of rank numbers: their digits in mixed radices (ranks.fbs).
+// Arithmetic of rank numbers (ranks.fbs): their digits in mixed radices, and the sizes of meshes.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/format/program_check.h"
@@ -12,6 +13,16 @@ namespace nabla::format {
 inline std::vector<Digit> digits_of(const flatbuffers::Vector<const Digit*>* digits) {
   std::vector<Digit> out;
   for (uint32_t i = 0; i < size_of(digits); ++i) out.push_back(*digits->Get(i));
+  return out;
+}
+
+/// "dp=4, tp=2"
+inline std::string sizes_of(const Mesh& mesh) {
+  std::string out;
+  for (uint32_t i = 0; i < size_of(mesh.axes()); ++i) {
+    const MeshAxis& a = *mesh.axes()->Get(i);
+    out += fmt::format("{}{}={}", out.empty() ? "" : ", ", view(a.name()), a.size());
+  }
   return out;
 }
 

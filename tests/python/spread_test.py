@@ -256,10 +256,12 @@ def test_wrong_use_is_named(tmp_path):
     refused(nb.Error, "E0901.*zero_axes=dp is given, and zero is 0", zero_axes="dp")
     for option in (dict(reshard_after_forward=False), dict(max_comm_bytes="1MiB"), dict(prefetch=2),
                    dict(reduce_dtype="float32"), dict(grad_sync="each", microbatches=2)):
-        refused(nb.Error, f"E0901.*{next(iter(option))}: the module has no mesh, so that one rank runs it", **option)
+        refused(nb.Error, f"E0901.*{next(iter(option))}: the module has no mesh, so that one rank runs it(.|\\n)*"
+                "batch lies: mesh=.\"dp\": 4., data_axes=\"dp\"", **option)
     refused(nb.Error, "E0210.*mesh ranks .dp=2. has no axis `pd`; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
-    refused(nb.Error, "E0901.*auto_shard: the module has no mesh", auto_shard=True)
+    refused(nb.Error, r"E0901.*auto_shard: the module has no mesh over which(.|\n)*give one: mesh=.\"dp\": 2",
+            auto_shard=True)
     refused(nb.Error, "E0402.*on a rank at least", mesh={"dp": 2}, auto_shard=True, max_bytes="100")
     refused(nb.Error, "E0210.*32 elements, which 3 shards", mesh={"dp": 1, "tp": 3}, data_axes="dp",
             layouts={"w.w0": (None, "tp")}, allow_padding=False)

@@ -7,6 +7,7 @@
 #include "cli/driver/report.h"
 #include "cli/driver/report_ranks.h"
 #include "cli/driver/sharded_text.h"
+#include "cli/driver/spread.h"
 #include "frontend/cpp/program.h"
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/bundle.h"
@@ -77,15 +78,12 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
       options.pass_options[passes.contains(name) ? passes.at(name) : "apply-strategy"][name] = value;
 }
 
-// One rank obeys none of what says how ranks exchange.
-void check_spread(const ir::Module& module, const Spread& spread) {
-  if (module.mesh() || spread.contains("mesh")) return;
+// Of the other options passes say that they need a mesh.
+void check_spread(const ir::Module& module, const driver::CompileOptions& options, const Spread& spread) {
+  Strings given;
   for (const char* name : {"grad-sync", "reduce-dtype", "reshard-after-forward", "prefetch", "max-comm-bytes"})
-    if (spread.contains(name)) {
-      Diagnostic d = error(Code::kBadOption, "--{}: the module has no mesh, so that one rank runs it, which exchanges nothing", name);
-      d.help = "say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp";
-      throw Error(std::move(d));
-    }
+    if (spread.contains(name)) given.push_back(fmt::format("--{}", name));
+  check(driver::check_spread(module, options, given));
 }
 
 driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
@@ -115,8 +113,8 @@ void check_auto_shard(const ir::Module& m, const ir::Mesh& wanted, size_t argume
   for (size_t f = 0; what.empty() && f < m.functions.size(); ++f)
     for (const ir::Node& node : m.functions[f]->nodes)
       if (what.empty() && node.op->name == "shard") what = "a value", place = node.location;
-  Diagnostic d = error(Code::kBadSharding, "jit: auto_shard is mesh {}, and {} is laid out over mesh {}", text_of(wanted),
-                       what.empty() ? "what the function does" : what, text_of(*m.mesh()));
+  Diagnostic d = error(Code::kBadSharding, "jit: auto_shard is mesh {}, and {} is laid out over mesh {}", wanted.str(),
+                       what.empty() ? "what the function does" : what, m.mesh()->str());
   d.location = place;
   d.help = "ranks of one program are all of one mesh: give auto_shard that one, or lay the value out over it before the call";
   throw Error(std::move(d));
@@ -247,7 +245,7 @@ void bind_program(py::module_& m) {
           driver::CompileOptions options = options_of(target, library, max_bytes);
           options.tf32 = tf32, options.tuning_file = tuning;
           options.buckets = buckets, options.specialise = specialise;
-          set_spread(options, spread), check_spread(module, spread);
+          set_spread(options, spread), check_spread(module, options, spread);
           driver::CompiledBundle compiled = compile_or_throw(module, options);
           if (Status written = format::write_file(path, compiled.bytes); !written.ok()) throw Error(written.errors());
           return compiled.report;
