@@ -240,7 +240,10 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   if (int by = starter.foreign_signal(); by != 0 && stopped && signals() == 0)
     return error(Code::kPeerLost, "{} was killed by signal {} ({}), and its ranks stopped",
                  nccl ? "the process that started the ranks" : "mpirun", by, strsignal(by));
-  if (!cause.ok() && !hosts.empty() && cause.errors().front().code == Code::kRanksDisagree)
+  const std::vector<control::RankView> views = coordinator->view();
+  bool came = std::all_of(views.begin(), views.end(), [](const control::RankView& v) { return v.joined || v.left; });
+  Code why = cause.ok() ? Code::kInterrupted : cause.errors().front().code;
+  if (!hosts.empty() && (why == Code::kRanksDisagree || (why == Code::kPeerLost && !came)))
     cause.errors().front().notes.push_back("they were to run on " + names_of(hosts) +
                                             ": `ssh HOST true` must come back, and nabla-run be there");
   (void)NABLA_TRY(std::move(cause));

@@ -224,6 +224,15 @@ TEST_F(Faults, AWorldOfAnotherSizeIsRefused) {
   EXPECT_EQ(direct.survivors, 0);
 }
 
+TEST_F(Faults, AHostThatIsNotKnownIsNamed) {
+  std::ofstream(path("unknown_hosts")) << "localhost:2\nno-such-host.invalid:2\n";
+  Outcome o = Job(kProgram, training(3, {"--hosts", path("unknown_hosts")})).wait();
+  EXPECT_EQ(o.code, 10) << o.err;
+  EXPECT_HAS(o.err, "error[E0610]: mpirun has ended with exit code ");
+  EXPECT_HAS(o.err, "   = note: they were to run on localhost, no-such-host.invalid: `ssh HOST true` must come back, and nabla-run be there\n");
+  EXPECT_EQ(o.survivors, 0);
+}
+
 // One of them alone has a bundle for other ranks: all say whose is another, and end for the same reason.
 TEST_F(Faults, ARankWithABundleOfAnotherSizeIsRefused) {
   compile_digits("dp=2", "of_two");
