@@ -262,6 +262,7 @@ def test_rules_of_layouts_say_what_is_wrong_with_them():
     for rule, text in (("a b", "one -> was expected"), ("a -> a b", "1 words for operand 0, which is f32"),
                        ("a b -> b a", "dimension 0 of the result has 4 elements, and its factors make 8"),
                        ("a b, c -> a b", "2 tensors before the arrow for 1 operands"),
+                       ("a b -> a a", "`a` stands twice in `a a`: a tensor has a factor once"),
                        ("a b -> a (b", "has no )"), ("a b -> a; b", "a name, 1, ... or (names) was expected at `; b`")):
         with pytest.raises(nb.Error, match=re.escape(text)) as e:
             by(x, [x], rule)

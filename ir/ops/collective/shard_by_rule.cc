@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <set>
 #include <span>
 
 #include "ir/ops/collective/layout_op.h"
@@ -13,7 +14,8 @@ using Words = std::vector<std::vector<std::string>>;  // per dimension the names
 constexpr const char* kDots = "...";
 
 // One tensor of a rule: "b (h d) ..." is {{"b"}, {"h", "d"}, {"..."}}.
-Result<Words> parse_tensor(const std::string& text) {
+Result<Words> parse_tensor(std::string text) {
+  text.erase(0, text.find_first_not_of(' '));
   Words out;
   bool grouped = false;
   auto word = [&](const std::string& w) {
@@ -43,8 +45,11 @@ Result<Words> parse_tensor(const std::string& text) {
     i = end;
   }
   if (grouped) return error(Code::kBadAttribute, "the ( in `{}` has no )", text);
-  if (std::count(out.begin(), out.end(), std::vector<std::string>{kDots}) > 1)
-    return error(Code::kBadAttribute, "`...` stands twice in `{}`", text);
+  std::set<std::string> known;
+  for (const std::vector<std::string>& dim : out)
+    for (const std::string& name : dim)
+      if (!known.insert(name).second)
+        return error(Code::kBadAttribute, "`{}` stands twice in `{}`: a tensor has a factor once", name, text);
   return out;
 }
 
@@ -71,8 +76,7 @@ Status spell_dots(Words& words, const Type& type, const std::string& what) {
     return error(Code::kBadAttribute, "{} words for {}, which is {}", words.size(), what, type.str());
   if (dots == words.end()) return Ok{};
   dots = words.erase(dots);
-  for (size_t left = rank - words.size(), k = 0; left > 0; --left, ++k)
-    dots = std::next(words.insert(dots, {fmt::format("...{}", rank - words.size())}));
+  while (words.size() < rank) dots = std::next(words.insert(dots, {fmt::format("...{}", rank - words.size())}));
   return Ok{};
 }
 
@@ -197,7 +201,7 @@ OpDef shard_by_rule_op() {
                        "value, laid out as the rule says by the layouts of the operands from which it was computed, whatever the "
                        "ops between find: axes go from operands to the result and back along the names that they share, and from "
                        "the result to value. The model is Shardy's op_sharding_rule.");
-  op.operands = {{"value", "any"}, {"operands", "any", true, true}};
+  op.operands = {{"value", "any"}, {"operands", "any", true}};
   op.results = {{"y", "value"}};
   op.attrs = {required("rule", AttrKind::kString,
                        "a word per dimension of each operand, and of the result: \"m k, k n -> m n\". A word is a name, 1 for a "
@@ -239,7 +243,8 @@ OpDef shard_by_rule_op() {
   op.rejects = {{"C1", {f32({4}), f32({4})}, said("a, b -> a")},      {"C1", {f32({4}), f32({4})}, said("a")},
                 {"C1", {f32({4}), f32({5})}, said("a -> a")},         {"C1", {f32({4}), f32({4})}, said("a b -> a")},
                 {"C1", {f32({4, 4}), f32({4, 4})}, said("(a b -> a")}, {"C1", {f32({6}), f32({4})}, said("a -> (a b)")},
-                {"C1", {f32({6}), f32({6})}, said("(a b) -> (a b)")}, {"C1", {f32({4}), f32({4})}, said("... ... -> a")}};
+                {"C1", {f32({6}), f32({6})}, said("(a b) -> (a b)")}, {"C1", {f32({4}), f32({4, 4})}, said("... ... -> a")},
+                {"C1", {f32({4}), f32({4, 4})}, said("a a -> a")}};
   return op;
 }
 
