@@ -321,6 +321,9 @@ class FunctionPartition {
       for (ValueId id : n.operands) later = axes_beside(mesh_, std::move(later), parts_[id].layout.pending);
       if (later != best && sent(n, factors, later) < sent(n, factors, best)) best = std::move(later);
     }
+    // An update whose slots are cut further than the parameter along the same dimension computes with their parts.
+    if (std::vector<Axes> longest = continued(n, factors, best); longest != best && sent(n, factors, longest) < sent(n, factors, best))
+      best = std::move(longest);
     if (n.results.size() == 1) return best;
     std::vector<Axes> wanted = axes_for(n, factors, true, false);
     return best == wanted || sent(n, factors, best) <= sent(n, factors, wanted) ? best : wanted;
@@ -382,6 +385,25 @@ class FunctionPartition {
     if (!results_first) take_results();
     drop_strided(mesh_, factors, out);
     return out;
+  }
+  // The same axes, and after them those by which tensors of the node go on.
+  std::vector<Axes> continued(const Node& n, const Factors& factors, std::vector<Axes> axes) const {
+    Axes used;
+    for (const Axes& a : axes) used.insert(used.end(), a.begin(), a.end());
+    auto go_on = [&](const Factors::Tensor& dims, const Layout& layout) {
+      for (size_t d = 0; d < dims.size(); ++d) {
+        if (dims[d].size() != 1) continue;
+        Axes& now = axes[static_cast<size_t>(dims[d][0])];
+        const Axes& longer = layout.dims[d];
+        if (now.empty() || longer.size() <= now.size() || !is_prefix(now, longer) || cuts_time(longer)) continue;
+        Axes more(longer.begin() + static_cast<std::ptrdiff_t>(now.size()), longer.end());
+        if (overlap(mesh_, used, more)) continue;
+        used.insert(used.end(), more.begin(), more.end()), now = longer;
+      }
+    };
+    for (size_t r = 0; r < n.results.size(); ++r) go_on(factors.results[r], declared(n.results[r]));
+    for (size_t i = 0; i < n.operands.size(); ++i) go_on(factors.operands[i], parts_[n.operands[i]].layout);
+    return axes;
   }
   // Microbatches are whole: no dimension goes along a part of their axis.
   bool cuts_time(const Axes& axes) const {

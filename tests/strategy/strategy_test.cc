@@ -440,6 +440,40 @@ TEST(StrategyBytes, ShardsGiveWayToTensorParallelWeightsAndStay) {
   EXPECT_EQ(exchanged(chain("dp=2, tp=2"), options).state, 2 * p / ranks);
 }
 
+// Where no other dimension divides, the optimizer's state is cut further along that of tp: the update computes with its parts.
+TEST(StrategyBytes, StateThatSharesTheDimensionOfTensorParallelismStays) {
+  const int64_t w = 64 * 33 * kF32, part = w / 2;
+  ir::Module m = parsed(R"(nabla 1 traced
+mesh pod = {dp=2, tp=2}
+state w: f32[64@tp,33]
+state m.w: f32[64,33]
+entry step calls @step {
+  reads w, m.w
+  writes w, m.w
+  inputs x
+  outputs loss
+}
+func @loss(%w: f32[64,33], %x: f32[512,64]) {
+  %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %q = mul(%y, %y)
+  %l = reduce_sum(%q) {axes=[0, 1]}
+  return %l
+}
+func @step(%w: f32[64,33], %m: f32[64,33], %x: f32[512,64]) {
+  %loss, %g = value_and_grad(%w, %x) {callee=@loss, wrt=[0]}
+  %rate = constant() {value=f32[] {0.1}}
+  %v, %n = sgd_momentum_update(%w, %g, %m, %rate)
+  return %v, %n, %loss
+}
+)");
+  Exchanged made = exchanged(m, {{"data-axes", "dp"}, {"zero", "1"}});
+  EXPECT_EQ(made.payload, (Payload{{"all_reduce{tp}", 256 * 33 * kF32},
+                                   {"reduce_scatter{dp}", part},
+                                   {"all_gather{dp}", part},
+                                   {"all_reduce{dp}", kF32}}));
+  EXPECT_EQ(made.state, w / 2 + w / 4);
+}
+
 // Gradients of microbatches are exchanged once after the last, or for each; parameters with them.
 TEST(StrategyBytes, MicrobatchesExchangeLastOrEach) {
   const int64_t p = kElements * kF32, loss = kF32, layer = kWidth * kWidth * kF32, m = 4;
