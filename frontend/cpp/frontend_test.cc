@@ -268,6 +268,29 @@ TEST(Transforms, jvp_and_vjp_give_tuples) {
   EXPECT_EQ(node(traced.module(), "f", "jvp").operands.size(), 3u);  // two operands, a tangent of the one that moves
 }
 
+// A pair or a tuple is one argument, whose gradient is a pair or a tuple.
+TEST(Transforms, arguments_may_be_pairs_and_tuples) {
+  auto traced = trace(
+      "f",
+      [](Tensor x, Tensor y) {
+        auto of_pair = [](std::pair<Tensor, Tensor> p) { return sum(p.first * p.first + 3.0 * p.second); };
+        auto of_tuple = [](std::tuple<Tensor, Tensor> t) { return sum(std::get<0>(t) * std::get<1>(t)); };
+        std::pair p(x, y);
+        std::tuple t(x, y);
+        std::pair<Tensor, Tensor> g = grad(of_pair)(p);
+        std::tuple<Tensor, Tensor> h = grad(of_tuple)(t);
+        std::pair<Tensor, std::pair<Tensor, Tensor>> v = value_and_grad(of_pair)(p);
+        auto [value, tangent] = jvp(of_pair, p, p);
+        auto [again, pullback] = vjp(of_pair, p);
+        std::tuple<std::pair<Tensor, Tensor>> back = pullback(again);
+        return std::tuple(g.first, g.second, std::get<0>(h), std::get<1>(h), v.second.second, value, tangent, std::get<0>(back).second);
+      },
+      Spec(f32, {3}), Spec(f32, {}));
+  std::string types;
+  for (const ir::Type& t : traced.function().function->types(traced.function().function->results)) types += t.str() + " ";
+  EXPECT_EQ(types, "f32[3] f32[] f32[3] f32[] f32[] f32[] f32[] f32[] ");
+}
+
 TEST(Program, entries_list_the_leaves_that_they_read_and_write) {
   Program program;
   State w = program.state("w", f32, {3}), n = program.state("n", i32, {});

@@ -1,6 +1,7 @@
 #include "frontend/cpp/manual.h"
 
 #include <algorithm>
+#include <set>
 
 #include "frontend/cpp/array.h"
 #include "frontend/cpp/emit.h"
@@ -88,6 +89,31 @@ void check_reduce_op(const char* what, const std::string& reduce_op, const std::
            : known.size() == 1                        ? "all_reduce has other combinations, of which ranks can take their parts"
                                                       : "reduce over gathered values (all_gather) for any other combination";
   throw Error(std::move(d));
+}
+
+// As Python's ppermute says it.
+void check_pairs(const Arg& x, const std::vector<std::pair<int64_t, int64_t>>& pairs, const ir::Attrs& group) {
+  const int64_t places = group.get_int("shards");
+  std::string all;
+  for (const auto& [from, to] : pairs) all += fmt::format("{}({}, {})", all.empty() ? "" : ", ", from, to);
+  auto refuse = [&](const std::string& what, const char* help) {
+    Diagnostic d = error_at(x.site(), Code::kBadAttribute, "ppermute of {} along {}: {}, in {{{}}}",
+                            x.is_tensor() ? x.tensor().type().str() : "a number", ir::str(group.get_axes("axes")), what, all)
+                       .diagnostics()[0];
+    d.help = help;
+    throw Error(std::move(d));
+  };
+  for (bool gets : {false, true}) {
+    std::set<int64_t> seen;
+    for (const auto& [from, to] : pairs) {
+      int64_t place = gets ? to : from;
+      if (place < 0 || place >= places)
+        refuse(fmt::format("{} is no place, where there are 0 to {}", place, places - 1), "a pair is (place that sends, place that gets)");
+      if (!seen.insert(place).second)
+        refuse(fmt::format("place {} {} twice", place, gets ? "gets" : "sends"),
+               "each sends and gets at most once: what goes to several is distributed_broadcast");
+    }
+  }
 }
 
 // E0207 or E0210 where the ranks do not divide a dimension.
@@ -210,9 +236,12 @@ Tensor all_to_all(const Arg& x, const AxisNames& axes, int64_t split, int64_t jo
 }
 
 Tensor ppermute(const Arg& x, const AxisNames& axes, const std::vector<std::pair<int64_t, int64_t>>& pairs) {
+  ir::Attrs attrs = group("ppermute", axes, x.site());
+  check_pairs(x, pairs, attrs);
   Ints list;
   for (const auto& [from, to] : pairs) list.insert(list.end(), {from, to});
-  return exchange("ppermute", "permute", x, axes, {{"pairs", list}});
+  attrs.set("pairs", std::move(list));
+  return emit("permute", {x}, std::move(attrs), x.site())[0];
 }
 
 Tensor ppermute(const Arg& x, const std::vector<std::pair<int64_t, int64_t>>& pairs) {

@@ -240,8 +240,8 @@ class Gradient {
  private:
   template <class Tuple>
   static auto gradients(const Tuple& args, const std::vector<Tensor>& out, size_t& next) {
-    // Braces: evaluated in order.
-    auto all = std::tuple{with_tensors(std::get<I>(args), out, next)...};
+    // Braces: evaluated in order. Types are named: of one pair or tuple std::tuple{...} would make its parts.
+    std::tuple<std::remove_cvref_t<decltype(std::get<I>(args))>...> all{with_tensors(std::get<I>(args), out, next)...};
     if constexpr (sizeof...(I) == 1)
       return std::get<0>(std::move(all));
     else
@@ -291,6 +291,10 @@ template <class F>
 auto jvp(F f, const Tensor& arg, const Tensor& tangent, Site site = Site::here()) {
   return jvp(std::move(f), std::tuple{arg}, std::tuple{tangent}, site);
 }
+template <class F, class A>
+requires(!std::is_convertible_v<A, Tensor>) auto jvp(F f, const A& arg, const A& tangent, Site site = Site::here()) {
+  return jvp(std::move(f), std::tuple<A>(arg), std::tuple<A>(tangent), site);
+}
 
 /// f at `args`, and a pullback: a function from a cotangent shaped like the result to a tuple of gradients, one per
 /// argument. It may be called more than once, in the function being traced.
@@ -314,6 +318,10 @@ auto vjp(F f, const std::tuple<A...>& args, Site site = Site::here()) {
 template <class F>
 auto vjp(F f, const Tensor& arg, Site site = Site::here()) {
   return vjp(std::move(f), std::tuple{arg}, site);
+}
+template <class F, class A>
+requires(!std::is_convertible_v<A, Tensor>) auto vjp(F f, const A& arg, Site site = Site::here()) {
+  return vjp(std::move(f), std::tuple<A>(arg), site);
 }
 
 }  // namespace nabla

@@ -65,6 +65,10 @@ bool has_words(const ir::Sharding& s) {
   ir::Axes axes = ir::axes_of(s);
   return !s.allow_padding && std::all_of(axes.begin(), axes.end(), [](const ir::AxisRef& a) { return a.size == 0; });
 }
+// Would a rule say all of it, and leave nothing open?
+bool is_in_words(const ir::Sharding& s) {
+  return has_words(s) && s.replicated.empty() && std::none_of(s.dims.begin(), s.dims.end(), [](const ir::DimSharding& d) { return d.open; });
+}
 
 // A rule, and why; a comment where words cannot say the layout.
 std::string rule_line(const std::string& name, const ir::Sharding& s, const std::string& reason) {
@@ -107,8 +111,11 @@ std::string plan_text(const ir::Module& laid_out, const FoundLayouts& found) {
     }
     ir::Sharding words = layout ? *layout : whole_sharding(static_cast<int>(f.layout.dims.size()));
     const bool chosen = f.is_free || !f.stored->said;
-    (is_leaf ? leaves : inputs).push_back(chosen ? rule_line(name, words, reason_of(f))
-                                                 : fmt::format("# {} stays as it is said: {}\n", name, words.str()));
+    // What options said comes back with the plan.
+    const bool rule = chosen || is_in_words(*f.stored->said);
+    (is_leaf ? leaves : inputs).push_back(!rule    ? fmt::format("# {} stays as it is said: {}\n", name, words.str())
+                                          : chosen ? rule_line(name, words, reason_of(f))
+                                                   : rule_line(name, *f.stored->said, "as it is said"));
   }
   return out + sorted(std::move(leaves), std::move(inputs));
 }

@@ -136,10 +136,19 @@ Status apply_layout_rules(ir::Module& module, const std::vector<LayoutRule>& rul
   }
   for (size_t r = 0; r < rules.size(); ++r) {
     if (used[r]) continue;
+    const std::vector<std::string>& names = rules[r].of_inputs ? inputs : leaves;
+    auto named = std::find_if(names.begin(), names.end(), [&](const std::string& n) { return rules[r].pattern.matches(n); });
+    if (named != names.end()) {
+      auto first = std::find_if(rules.begin(), rules.end(), [&](const LayoutRule& earlier) {
+        return earlier.of_inputs == rules[r].of_inputs && earlier.pattern.matches(*named);
+      });
+      return error(Code::kBadOption, "layout `{}`: an earlier rule, `{}`, lays out {}, and the first one counts", rules[r].text,
+                   first->text, *named);
+    }
     if (rules[r].of_inputs)
-      return error(Code::kBadOption, "layout `{}`: no input that an earlier rule leaves has such a name{}", rules[r].text,
+      return error(Code::kBadOption, "layout `{}`: no input has such a name{}", rules[r].text,
                    did_you_mean(pattern_of(rules[r]), inputs));
-    return error(Code::kBadOption, "layout `{}`: no leaf of the state that an earlier rule leaves has such a name{}", rules[r].text,
+    return error(Code::kBadOption, "layout `{}`: no leaf of the state has such a name{}", rules[r].text,
                  did_you_mean(pattern_of(rules[r]), leaves));
   }
   return Ok{};

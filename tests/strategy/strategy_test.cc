@@ -335,7 +335,9 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(refusal(kModel, {{"layouts", "w0=tp,;w1=tp,;w0=,tp"}}),
             "layout `w0=,tp`: `w0=tp,` is a rule of the same names, and the first one counts: say one of them");
   EXPECT_EQ(refusal(kModel, {{"layouts", "v0=,tp"}}),
-            "layout `v0=,tp`: no leaf of the state that an earlier rule leaves has such a name; did you mean `w0`?");
+            "layout `v0=,tp`: no leaf of the state has such a name; did you mean `w0`?");
+  EXPECT_EQ(refusal(kModel, {{"layouts", "w.*=,tp;w0=tp,"}}),
+            "layout `w0=tp,`: an earlier rule, `w.*=,tp`, lays out w0, and the first one counts");
   EXPECT_EQ(refusal(kModel, {{"layouts", "w0=tp"}}),
             "layout `w0=tp` of state leaf w0: <tp> is the layout of 1 dimensions, f32[64,32] has 2");
   EXPECT_EQ(refusal(kModel, {{"layouts", "bias=tp"}}).substr(0, 37), "layout `bias=tp` of state leaf bias: ");
