@@ -67,7 +67,8 @@ bool has_words(const ir::Sharding& s) {
 }
 // Would a rule say all of it, and leave nothing open?
 bool is_in_words(const ir::Sharding& s) {
-  return has_words(s) && s.replicated.empty() && std::none_of(s.dims.begin(), s.dims.end(), [](const ir::DimSharding& d) { return d.open; });
+  bool open = std::any_of(s.dims.begin(), s.dims.end(), [](const ir::DimSharding& d) { return d.open; });
+  return has_words(s) && s.replicated.empty() && !open;
 }
 
 // A rule, and why; a comment where words cannot say the layout.
