@@ -1,4 +1,25 @@
 // The nabla-run executable.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
 #include "cli/nabla_run_main.h"
+
+// In the place of libstdc++'s, which says the same with the type's name, for which it brings a demangler of 50 KB.
+namespace __gnu_cxx {
+void __verbose_terminate_handler() {
+  const char* why = "";
+  try {
+    if (std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "terminate called after throwing an exception: %s\n", e.what());
+    std::abort();
+  } catch (...) {
+    why = " after throwing an exception";
+  }
+  std::fprintf(stderr, "terminate called%s\n", why);
+  std::abort();
+}
+}  // namespace __gnu_cxx
 
 int main(int argc, char** argv) { return nabla::cli::nabla_run_main(argc, argv); }
