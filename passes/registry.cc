@@ -34,8 +34,9 @@ std::vector<Pass> transform_passes() {
   return {
       {"apply-strategy",
        "lays out batches, parameters and the optimizer's state as data parallelism and ZeRO do",
-       "Leaves of the state whose names match a rule of `layouts` lie as it says, the first that matches. Without data axes that "
-       "is all. Inputs of which the program says nothing are cut along them in their first dimension, "
+       "Leaves of the state whose names match a rule of `layouts` lie as it says, the first that matches; what the optimizer "
+       "remembers of a leaf that is laid out lies as that does. Without data axes that is all. Inputs of which the program "
+       "says nothing are cut along them in their first dimension, "
        "where the parts divide it. Leaves of the state with respect to which an entry differentiates are parameters, those whose "
        "new values follow from gradients are the optimizer's: with zero=1 and 2 ranks along the zero axes share the "
        "latter, with zero=3 both, each cut along its first dimension that no axis cuts and that they divide, else along one "

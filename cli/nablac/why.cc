@@ -31,10 +31,11 @@ using SaidByOption = std::map<std::pair<std::string, int>, std::string>;
 void note_changes(const ir::Module& before, const ir::Module& after, const std::string& option, SaidByOption& said) {
   auto note = [&](const ir::ShardingRef& was, const ir::ShardingRef& is, const std::string& who) {
     for (int d = 0; is && d < static_cast<int>(is->dims.size()); ++d) {
-      const ir::Axes before_it = was ? was->dims[static_cast<size_t>(d)].axes : ir::Axes(), &axes = is->dims[static_cast<size_t>(d)].axes;
-      if (before_it == axes) continue;
+      const ir::DimSharding open{{}, true}, &before_it = was ? was->dims[static_cast<size_t>(d)] : open;
+      const ir::DimSharding& now = is->dims[static_cast<size_t>(d)];
+      if (before_it.axes == now.axes && before_it.open == now.open) continue;
       std::string& by = said[{who, d}];
-      by += by.empty() && before_it.empty() ? option : by.empty() ? "the program and " + option : " and " + option;
+      by += by.empty() && before_it.axes.empty() ? option : by.empty() ? "the program and " + option : " and " + option;
     }
   };
   for (size_t i = 0; i < after.state.size(); ++i)
@@ -45,7 +46,8 @@ void note_changes(const ir::Module& before, const ir::Module& after, const std::
   }
 }
 
-// The module with its strategy, whose options are applied one more at a time, so that each shows what it says.
+// The module with its strategy, whose options are applied one more at a time, so that each shows what it says; what slots have of
+// parameters that the program lays out needs no option.
 Result<ir::Module> with_strategy(const ir::Module& module, const std::map<std::string, std::string>& options, const ir::Target& target,
                                  SaidByOption& said, std::vector<passes::PassReport>& reports) {
   std::map<std::string, std::string> given;
@@ -56,6 +58,7 @@ Result<ir::Module> with_strategy(const ir::Module& module, const std::map<std::s
     out = std::move(next.module), reports = std::move(next.reports);
     return Ok{};
   };
+  if (module.stage == ir::Stage::kTraced) NABLA_TRY(apply("its parameter"));
   for (const char* option : {"layouts", "data-axes"}) {
     auto value = options.find(option);
     if (value == options.end()) continue;
@@ -113,8 +116,7 @@ Status run(const Options& options, const Streams& streams) {
   ir::Target target = NABLA_TRY(ir::find_target("cpu"));
   SaidByOption said;
   std::vector<passes::PassReport> reports;  // of the strategy as a whole
-  if (auto strategy = spread.pass_options.find("apply-strategy"); strategy != spread.pass_options.end())
-    module = NABLA_TRY(with_strategy(module, strategy->second, target, said, reports));
+  module = NABLA_TRY(with_strategy(module, spread.pass_options["apply-strategy"], target, said, reports));
   print_notes(reports, streams.err);
   ir::Module flat = NABLA_TRY(driver::simplify_module(module, target, {}, ir::Stage::kFlat));
   if (auto search = spread.pass_options.find("auto-shard"); search != spread.pass_options.end()) {

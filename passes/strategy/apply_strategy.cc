@@ -69,12 +69,10 @@ class StrategyPass {
       d.help = "parameters are leaves of the state with respect to which grad or value_and_grad is taken";
       return d;
     }
-    const std::vector<ir::StateLeaf> said = out_.state;
     for (size_t i = 0; i < roles.size(); ++i) {
       if (roles[i].kind == Kind::kOther) continue;
       ir::StateLeaf& leaf = out_.state[i];
-      ir::ShardingRef own = leaf.sharding;
-      if (!own && roles[i].parameter >= 0) own = said[static_cast<size_t>(roles[i].parameter)].sharding;
+      const ir::ShardingRef own = leaf.sharding;
       bool shared = s_.level >= (roles[i].kind == Kind::kParameter ? 3 : 1);
       size_t before = whole_.size();
       bool layers = s_.level == 3 && roles[i].stacked;
@@ -249,6 +247,18 @@ Status offload(ir::Module& module, PassContext& context) {
   return Ok{};
 }
 
+// What an optimizer remembers of a parameter lies as that does: its update needs both. Gradients, which tell which leaves these are,
+// are calls at the first stage alone.
+Status lay_out_slots(ir::Module& module) {
+  auto laid_out = [](const ir::StateLeaf& leaf) { return leaf.sharding != nullptr; };
+  if (module.stage != ir::Stage::kTraced || std::none_of(module.state.begin(), module.state.end(), laid_out)) return Ok{};
+  const StateRoles roles = NABLA_TRY(roles_of_state(module));
+  for (size_t i = 0; i < module.state.size(); ++i)
+    if (const int parameter = roles.leaves[i].parameter; parameter >= 0 && !module.state[i].sharding)
+      module.state[i].sharding = module.state[static_cast<size_t>(parameter)].sharding;
+  return Ok{};
+}
+
 Diagnostic no_data_axes(const ir::Module& module, const std::string& zero) {
   Diagnostic d = error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", zero);
   if (!module.mesh()) return d;
@@ -266,6 +276,7 @@ Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context)
   if (!rules.empty() && !module.mesh())
     return error(Code::kBadOption, "layout `{}`: the module has no mesh", rules[0].text);
   if (!rules.empty()) (void)NABLA_TRY(apply_layout_rules(module, rules));
+  (void)NABLA_TRY(lay_out_slots(module));
   if (context.options.at("data-axes").empty()) {
     if (context.options.at("zero") == "0" && context.options.at("zero-axes").empty()) return module;
     if (context.options.at("zero") == "0")

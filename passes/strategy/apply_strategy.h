@@ -8,7 +8,7 @@
 namespace nabla::passes {
 
 /// Lays out what the program says nothing of. Options: `offload` (none; or opt, params, all: which leaves of the state live in
-/// the host's memory), `layouts` (rules by names of leaves, layout_rules.h), `data-axes` (of
+/// the host's memory), `layouts` (rules by names of leaves, layout_rules.h; slots lie as their parameters do), `data-axes` (of
 /// the batch; empty: inputs and other leaves stay as they are), `open-batch` (true: other axes may cut it too),
 /// `zero` (0: every rank has all of the state; 1, 2: the
 /// optimizer's state is shared along `zero-axes`; 3: parameters too) and `zero-axes` (all of the data axes, where it is

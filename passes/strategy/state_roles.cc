@@ -19,6 +19,20 @@ struct Gradients {
   bool any = false;
 };
 
+// How many parts between dots two names have in common at their ends, twice, and one more where that is the whole second name.
+size_t shared_ending(const std::string& name, const std::string& whole) {
+  size_t parts = 0, length = 0;
+  for (; length < std::min(name.size(), whole.size()); ++length) {
+    const char c = whole[whole.size() - 1 - length];
+    if (c != name[name.size() - 1 - length]) break;
+    if (c == '.') ++parts;
+  }
+  auto ends = [&](const std::string& s) { return length == s.size() || s[s.size() - 1 - length] == '.'; };
+  const bool all = length == whole.size() && ends(name);
+  if (ends(name) && ends(whole)) ++parts;
+  return 2 * parts + all;
+}
+
 class RoleFinder {
  public:
   explicit RoleFinder(const ir::Module& m) : m_(m) {}
@@ -130,13 +144,16 @@ class RoleFinder {
     return false;
   }
 
-  // The longest name that ends the leaf's.
+  // Of the parameters with the leaf's shape the one whose name ends as the leaf's does for the most parts: of "opt.m.fc1.w" it is
+  // "p.fc1.w" before "p.fc2.w". Where two share as many, that whose whole name these are; where that is none, nobody can tell.
   int parameter_of(size_t leaf, const std::vector<LeafRole>& roles) const {
     int out = -1;
+    size_t most = 0;
     for (size_t p = 0; p < roles.size(); ++p) {
       if (roles[p].kind != LeafRole::Kind::kParameter || m_.state[p].type.shape != m_.state[leaf].type.shape) continue;
-      if (!m_.state[leaf].name.ends_with("." + m_.state[p].name)) continue;
-      if (out < 0 || m_.state[p].name.size() > m_.state[static_cast<size_t>(out)].name.size()) out = static_cast<int>(p);
+      const size_t shared = shared_ending(m_.state[leaf].name, m_.state[p].name);
+      if (shared == most) out = -1;
+      if (shared > most) most = shared, out = static_cast<int>(p);
     }
     return out;
   }

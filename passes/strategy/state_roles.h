@@ -15,7 +15,8 @@ struct LeafRole {
     kOptimizer,  ///< its new value follows from gradients
   };
   Kind kind = Kind::kOther;
-  /// Of an optimizer's leaf: the parameter whose name ends its own ("adamw.m.fc1.w"), with the same shape; else -1.
+  /// Of an optimizer's leaf: the parameter of the same shape whose name has the most parts at its end in common with its own
+  /// ("opt.m.fc1.w" of "p.fc1.w", "adamw.m.fc1.w" of "fc1.w"); -1 where there is none, or several have as many.
   int parameter = -1;
   /// A loop runs over its first dimension: its slices are the layers' own.
   bool stacked = false;

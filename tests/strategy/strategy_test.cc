@@ -1,28 +1,16 @@
-// Data parallelism and ZeRO as options of a compile: layouts, and bytes that ranks exchange and keep.
+// Data parallelism, ZeRO and rules of layouts as options of a compile: what lies how.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "cli/driver/compile.h"
 #include "ir/ops/all_ops.h"
-#include "ir/text.h"
-#include "ir/verifier.h"
 #include "passes/strategy/apply_strategy.h"
 #include "passes/strategy/name_pattern.h"
 #include "passes/strategy/state_roles.h"
-#include "tests/shard/collectives_of.h"
-#include "tests/strategy/chain.h"
+#include "tests/strategy/applied.h"
 
 namespace nabla::strategy_tests {
 namespace {
 
 using passes::LeafRole;
-
-ir::Module parsed(const std::string& text) {
-  Result<ir::Module> m = ir::parse_module(text, "test.nbl", ops::all_ops());
-  EXPECT_TRUE(m.ok()) << to_string(m.errors()) << text;
-  return *m;
-}
 
 // Two layers with momentum, a leaf that no number of ranks divides, a running mean, a counter and a key.
 constexpr const char* kModel = R"(nabla 1 traced
@@ -89,6 +77,24 @@ TEST(StateRoles, FollowFromGradients) {
   EXPECT_EQ(owners, "---012--");
 }
 
+// Of trees that begin differently the ends of names tell: those that have the most parts in common, of a shape.
+TEST(StateRoles, SlotsAreThoseOfTheNameWithTheLongestCommonEnd) {
+  auto owner = [](std::vector<std::string> names, size_t slot) {
+    ir::Module m = parsed(kModel);
+    for (size_t i = 0; i < names.size(); ++i) m.state[i].name = names[i];
+    for (size_t i : {1, 4}) m.state[i].type = m.state[0].type;  // w1 and its momentum
+    return passes::roles_of_state(m).value().leaves[slot].parameter;
+  };
+  EXPECT_EQ(owner({"p.w0", "p.w1", "p.bias", "opt.m.w0", "opt.m.w1", "opt.m.bias"}, 4), 1);
+  EXPECT_EQ(owner({"p.a.w", "p.b.w", "p.bias", "opt.m.a.w", "opt.m.b.w", "opt.m.bias"}, 4), 1);
+  EXPECT_EQ(owner({"w", "p.b.w", "p.bias", "opt.m.w", "opt.m.b.w", "opt.m.bias"}, 3), 0);  // its whole name
+  EXPECT_EQ(owner({"w", "p.b.w", "p.bias", "opt.m.w", "opt.m.b.w", "opt.m.bias"}, 4), 1);
+  EXPECT_EQ(owner({"p.a.w", "p.b.w", "p.bias", "opt.m.w", "opt.m.v", "opt.m.bias"}, 3), -1);  // of either
+  EXPECT_EQ(owner({"p.a.w", "p.b.w", "p.bias", "opt.m.w", "opt.m.v", "opt.m.bias"}, 4), -1);  // of none
+  EXPECT_EQ(owner({"p.w0", "p.xw0", "p.bias", "opt.m.w", "opt.m.xw0", "opt.m.bias"}, 3), -1);  // parts are whole
+  EXPECT_EQ(owner({"p.w0", "p.xw0", "p.bias", "opt.m.w", "opt.m.xw0", "opt.m.bias"}, 4), 1);
+}
+
 // Gradients that a loop adds up, and those of a pullback.
 TEST(StateRoles, LookIntoFunctionsAndPullbacks) {
   ir::Module m = parsed(R"(nabla 1 traced
@@ -127,37 +133,6 @@ func @step(%w: f32[4], %v: f32[4], %s: f32[4], %xs: f32[3,4]) {
   EXPECT_EQ(roles[1].kind, LeafRole::Kind::kParameter);
   EXPECT_EQ(roles[2].kind, LeafRole::Kind::kOptimizer);
   EXPECT_EQ(roles[2].parameter, 0);
-}
-
-struct Applied {
-  std::string layouts;  // of the state, then of the inputs
-  std::vector<std::string> remarks;
-};
-using Options = std::map<std::string, std::string>;
-Options options_of(Options given) {
-  Options out = {{"layouts", ""}, {"data-axes", ""}, {"zero", "0"}, {"zero-axes", ""}, {"offload", "none"}, {"open-batch", "false"}};
-  for (auto& [name, value] : given) out[name] = value;
-  return out;
-}
-Applied applied(const ir::Module& m, const Options& options) {
-  ir::Target target;
-  passes::PassContext context{ops::all_ops(), target, options_of(options)};
-  Result<ir::Module> made = passes::apply_strategy(m, context);
-  EXPECT_TRUE(made.ok()) << to_string(made.errors());
-  if (!made.ok()) return {};
-  Status valid = ir::verify(*made);
-  EXPECT_TRUE(valid.ok()) << to_string(valid.errors());
-  Applied out{"", context.remarks};
-  auto say = [&](const std::string& name, const ir::ShardingRef& s) {
-    if (s) out.layouts += name + " " + s->str() + "\n";
-  };
-  for (const ir::StateLeaf& leaf : made->state) say(leaf.name, leaf.sharding);
-  for (const ir::Entry& e : made->entries)
-    for (size_t i = 0; i < e.inputs.size(); ++i) {
-      const ir::Function& f = *made->find(e.function);
-      say(e.name + "(" + e.inputs[i] + ")", f.values[f.params[e.reads.size() + i]].sharding);
-    }
-  return out;
 }
 
 TEST(Strategy, WithoutDataAxesNothingIsLaidOut) { EXPECT_EQ(applied(parsed(kModel), {}).layouts, ""); }
@@ -289,12 +264,30 @@ TEST(Strategy, ScalarsHaveNoWordsInRules) {
 
 TEST(Strategy, RulesLayOutLeavesByTheirNames) {
   Applied made = applied(parsed(kModel), {{"layouts", "w0=,tp;w[01]=tp,?"}});
-  EXPECT_EQ(made.layouts, "w0 <{}, tp>\nw1 <tp, {?}>\n");
+  EXPECT_EQ(made.layouts, "w0 <{}, tp>\nw1 <tp, {?}>\nmomentum.w0 <{}, tp>\nmomentum.w1 <tp, {?}>\n");
   made = applied(parsed(kModel), {{"layouts", "w0=,tp allow_padding"}});
-  EXPECT_EQ(made.layouts, "w0 <{}, tp> allow_padding\n");
+  EXPECT_EQ(made.layouts, "w0 <{}, tp> allow_padding\nmomentum.w0 <{}, tp> allow_padding\n");
   made = applied(parsed(kModel), {{"layouts", "w0=,tp;w1=tp,"}, {"data-axes", "dp"}, {"zero", "1"}});
   EXPECT_NE(made.layouts.find("w0 <{}, tp> replicated {dp}\nw1 <tp, {}> replicated {dp}\n"), std::string::npos) << made.layouts;
   EXPECT_NE(made.layouts.find("momentum.w0 <{dp}p1, tp>\nmomentum.w1 <tp, {dp}p1>\n"), std::string::npos) << made.layouts;
+}
+
+// What an optimizer remembers lies as its parameter does, where nothing else is said of it: by the program, or by a rule.
+TEST(Strategy, SlotsLieAsTheirParametersDo) {
+  std::string text = kModel;
+  auto replace = [&](const std::string& from, const std::string& to) { text.replace(text.find(from), from.size(), to); };
+  replace("state w0: f32[64,32]", "state w0: f32[64@tp,32@{}]");
+  EXPECT_EQ(applied(parsed(text), {}).layouts, "w0 <tp, {}>\nmomentum.w0 <tp, {}>\n");
+  EXPECT_EQ(applied(parsed(text), {{"layouts", "momentum.w0=,tp"}}).layouts, "w0 <tp, {}>\nmomentum.w0 <{}, tp>\n");
+  replace("state momentum.w0: f32[64,32]", "state momentum.w0: f32[64@{},32@{}]");
+  EXPECT_EQ(applied(parsed(text), {}).layouts, "w0 <tp, {}>\nmomentum.w0 <{}, {}>\n");
+  // Sums of a gradient's rows have another shape: propagation lays them out.
+  text = kModel;
+  replace("state momentum.w0: f32[64,32]", "state momentum.w0: f32[64]");
+  replace("%m0: f32[64,32]", "%m0: f32[64]");
+  replace("  %n0 = add(%m0, %g0)\n", "  %r0 = reduce_sum(%g0) {axes=[1]}\n  %n0 = add(%m0, %r0)\n");
+  replace("  %v0 = sub(%w0, %n0)\n", "  %s0 = broadcast_in_dim(%n0) {dims=[0], shape=[64, 32]}\n  %v0 = sub(%w0, %s0)\n");
+  EXPECT_EQ(applied(parsed(text), {{"layouts", "w0=tp,"}}).layouts, "w0 <tp, {}>\n");
 }
 
 // Shards along one axis, copies along the other.
@@ -376,215 +369,6 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
             "data-axes=dp: at stage flat gradients are no calls any more; layouts are said in the program");
   EXPECT_EQ(refusal("nabla 1 traced\nfunc @f(%x: f32[8]) {\n  return %x\n}\n", {{"data-axes", "dp"}}),
             "data-axes=dp: the module has no mesh");
-}
-
-// ---- Bytes (reference: the formulas of data parallelism and ZeRO)
-
-struct Exchanged {
-  std::map<std::string, int64_t> payload;  // bytes of whole buffers, by op and axes
-  int64_t state = 0;                       // bytes of a rank
-};
-// `sync`: options of partition.
-Exchanged exchanged(const ir::Module& m, Options options, const Options& sync) {
-  driver::CompileOptions lowering{.target = "cpu", .library = false};
-  lowering.pass_options["apply-strategy"] = std::move(options);
-  lowering.pass_options["bucket-collectives"]["bucket-bytes"] = "0";
-  for (const auto& [name, value] : sync) lowering.pass_options["partition"][name] = value;
-  auto made = driver::lower_module(m, lowering);
-  EXPECT_TRUE(made.ok()) << to_string(made.errors());
-  Exchanged out;
-  if (!made.ok()) return out;
-  shard_tests::for_each_collective(made->flat, "step", [&](const ir::Function& f, const ir::Node& n, int64_t times) {
-    ir::ValueId whole = n.op->name == "all_gather" ? n.results[0] : n.operands[0];
-    out.payload[n.op->name + ir::str(n.attrs.get_axes("axes"))] += times * f.type(whole).bytes().value();
-  });
-  for (const ir::StateLeaf& leaf : made->flat.state) out.state += leaf.type.bytes().value();
-  return out;
-}
-Exchanged exchanged(const ir::Module& m, Options options, const std::string& grad_sync = "") {
-  return exchanged(m, std::move(options), grad_sync.empty() ? Options{} : Options{{"grad-sync", grad_sync}});
-}
-using Payload = std::map<std::string, int64_t>;
-
-TEST(StrategyBytes, AreThoseOfTheFormulas) {
-  const int64_t p = kElements * kF32, loss = kF32, layer = kWidth * kWidth * kF32, n = 4;
-  ir::Module m = chain("dp=4");
-  Exchanged plain = exchanged(m, {{"data-axes", "dp"}});
-  EXPECT_EQ(plain.payload, (Payload{{"all_reduce{dp}", p + loss}}));
-  EXPECT_EQ(plain.state, 2 * p);
-  for (const char* level : {"1", "2"}) {
-    Exchanged zero = exchanged(m, {{"data-axes", "dp"}, {"zero", level}});
-    EXPECT_EQ(zero.payload, (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
-    EXPECT_EQ(zero.state, p + p / n);
-  }
-  // Every parameter is gathered on the way forward and again on the way back, but the last, which is there still, and the
-  // first, on which no gradient waits.
-  Exchanged three = exchanged(m, {{"data-axes", "dp"}, {"zero", "3"}});
-  EXPECT_EQ(three.payload, (Payload{{"all_gather{dp}", 2 * p - 2 * layer}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
-  EXPECT_EQ(three.state, 2 * p / n);
-}
-
-TEST(StrategyBytes, HybridReducesShardsOverCopies) {
-  const int64_t p = kElements * kF32, loss = kF32, layer = kWidth * kWidth * kF32, n = 2;
-  Exchanged hybrid = exchanged(chain("rep=2, dp=2"), {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
-  EXPECT_EQ(hybrid.payload, (Payload{{"all_gather{dp}", 2 * p - 2 * layer},
-                                     {"reduce_scatter{dp}", p},
-                                     {"all_reduce{rep}", p / n},
-                                     {"all_reduce{rep, dp}", loss}}));
-  EXPECT_EQ(hybrid.state, 2 * p / n);
-}
-
-// Megatron's layout of one weight brings those of the next ones with it, along the dimension in which shards were to lie: they go to the
-// other one. All leaves are in four parts.
-TEST(StrategyBytes, ShardsGiveWayToTensorParallelWeightsAndStay) {
-  const int64_t p = kElements * kF32, ranks = 4;
-  const Options options = {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "w0=,tp"}};
-  EXPECT_EQ(exchanged(chain("dp=2, tp=2"), options).state, 2 * p / ranks);
-}
-
-// Where no other dimension divides, the optimizer's state is cut further along that of tp: the update computes with its parts.
-TEST(StrategyBytes, StateThatSharesTheDimensionOfTensorParallelismStays) {
-  const int64_t w = 64 * 33 * kF32, part = w / 2;
-  ir::Module m = parsed(R"(nabla 1 traced
-mesh pod = {dp=2, tp=2}
-state w: f32[64@tp,33]
-state m.w: f32[64,33]
-entry step calls @step {
-  reads w, m.w
-  writes w, m.w
-  inputs x
-  outputs loss
-}
-func @loss(%w: f32[64,33], %x: f32[512,64]) {
-  %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
-  %q = mul(%y, %y)
-  %l = reduce_sum(%q) {axes=[0, 1]}
-  return %l
-}
-func @step(%w: f32[64,33], %m: f32[64,33], %x: f32[512,64]) {
-  %loss, %g = value_and_grad(%w, %x) {callee=@loss, wrt=[0]}
-  %rate = constant() {value=f32[] {0.1}}
-  %v, %n = sgd_momentum_update(%w, %g, %m, %rate)
-  return %v, %n, %loss
-}
-)");
-  Exchanged made = exchanged(m, {{"data-axes", "dp"}, {"zero", "1"}});
-  EXPECT_EQ(made.payload, (Payload{{"all_reduce{tp}", 256 * 33 * kF32},
-                                   {"reduce_scatter{dp}", part},
-                                   {"all_gather{dp}", part},
-                                   {"all_reduce{dp}", kF32}}));
-  EXPECT_EQ(made.state, w / 2 + w / 4);
-}
-
-// Gradients of microbatches are exchanged once after the last, or for each; parameters with them.
-TEST(StrategyBytes, MicrobatchesExchangeLastOrEach) {
-  const int64_t p = kElements * kF32, loss = kF32, layer = kWidth * kWidth * kF32, m = 4;
-  ir::Module module = chain("dp=2, mb=4 temporal");
-  auto payload = [&](const char* level, const char* sync) {
-    return exchanged(module, {{"data-axes", "dp,mb"}, {"zero", level}}, sync).payload;
-  };
-  const Payload once = {{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}};
-  EXPECT_EQ(payload("0", ""), (Payload{{"all_reduce{dp}", p + loss}}));
-  EXPECT_EQ(payload("0", "each"), (Payload{{"all_reduce{dp}", m * p + loss}}));
-  EXPECT_EQ(payload("1", ""), once);
-  EXPECT_EQ(payload("2", ""), (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", m * p}, {"all_reduce{dp}", loss}}));
-  EXPECT_EQ(payload("2", "last"), once);
-  EXPECT_EQ(payload("3", "last"), once);
-  EXPECT_EQ(payload("3", ""),
-            (Payload{{"all_gather{dp}", m * (2 * p - 2 * layer)}, {"reduce_scatter{dp}", m * p}, {"all_reduce{dp}", loss}}));
-}
-
-// An optimizer of one's own reads a gradient more than once: linear ops of it and others. It is exchanged once all the same, and
-// `each` acts as for any other.
-TEST(StrategyBytes, GradientsThatAreReadTwiceAreExchangedOnce) {
-  const int64_t p = kElements * kF32, loss = kF32, m = 4;
-  for (Update update : {Update::kClipped, Update::kSquares}) {
-    const int64_t norm = update == Update::kClipped ? kF32 : 0;  // shards add their squares up
-    EXPECT_EQ(exchanged(chain("dp=4", update), {{"data-axes", "dp"}}).payload, (Payload{{"all_reduce{dp}", p + loss}}));
-    EXPECT_EQ(exchanged(chain("dp=4", update), {{"data-axes", "dp"}, {"zero", "2"}}).payload,
-              (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss + norm}}));
-    EXPECT_EQ(exchanged(chain("dp=2, mb=4 temporal", update), {{"data-axes", "dp,mb"}, {"zero", "2"}}, "each").payload,
-              (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", m * p}, {"all_reduce{dp}", loss + norm}}));
-  }
-}
-
-// A weight that two products read, such as a table of words that also gives the logits, has two gradients, of which one sum is exchanged.
-TEST(StrategyBytes, GradientsOfAWeightThatIsReadTwiceAreExchangedOnce) {
-  const std::string text = R"(nabla 1 traced
-mesh pod = {dp=4}
-state w: f32[64,64]
-state m.w: f32[64,64]
-entry step calls @step {
-  reads w, m.w
-  writes w, m.w
-  inputs x
-  outputs loss
-}
-func @loss(%w: f32[64,64], %x: f32[512,64]) {
-  %h = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
-  %t = tanh(%h)
-  %y = dot_general(%t, %w) {lhs_contract=[1], rhs_contract=[1]}
-  %q = mul(%y, %y)
-  %l = reduce_sum(%q) {axes=[0, 1]}
-  return %l
-}
-func @step(%w: f32[64,64], %m: f32[64,64], %x: f32[512,64]) {
-  %l, %g = value_and_grad(%w, %x) {callee=@loss, wrt=[0]}
-  %n = add(%m, %g)
-  %v = sub(%w, %n)
-  return %v, %n, %l
-}
-)";
-  const int64_t p = int64_t{64} * 64 * kF32, loss = kF32;
-  ir::Module m = parsed(text);
-  EXPECT_EQ(exchanged(m, {{"data-axes", "dp"}}).payload, (Payload{{"all_reduce{dp}", p + loss}}));
-  for (const char* level : {"1", "3"})
-    EXPECT_EQ(exchanged(m, {{"data-axes", "dp"}, {"zero", level}}).payload,
-              (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
-}
-
-// Sums of bfloat16 are exchanged as they are, or as f32: on shards, of microbatches, and what is read twice.
-TEST(StrategyBytes, NarrowSumsMayBeCombinedInF32) {
-  std::string text = ir::print(chain("dp=2, mb=2 temporal", Update::kSquares));
-  for (size_t at; (at = text.find("f32[")) != std::string::npos;) text.replace(at, 3, "bf16");
-  ir::Module m = parsed(text);
-  const int64_t p = kElements * 2, loss = 2;
-  auto payload = [&](const char* level, const char* dtype) {
-    return exchanged(m, {{"data-axes", "dp,mb"}, {"zero", level}}, {{"reduce-dtype", dtype}, {"grad-sync", "last"}}).payload;
-  };
-  EXPECT_EQ(payload("0", ""), (Payload{{"all_reduce{dp}", p + loss}}));
-  EXPECT_EQ(payload("0", "f32"), (Payload{{"all_reduce{dp}", 2 * (p + loss)}}));
-  EXPECT_EQ(payload("1", ""), (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
-  EXPECT_EQ(payload("1", "f32"), (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", 2 * p}, {"all_reduce{dp}", 2 * loss}}));
-}
-
-// Gradients of layers that a loop runs are summed after it, all at once, and microbatches add them up.
-TEST(StrategyBytes, LayersOfALoopAreExchangedAfterIt) {
-  const int64_t p = kElements * kF32, loss = kF32;
-  EXPECT_EQ(exchanged(stacked("dp=4"), {{"data-axes", "dp"}}).payload, (Payload{{"all_reduce{dp}", p + loss}}));
-  const Payload shared = {{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}};
-  EXPECT_EQ(exchanged(stacked("dp=4"), {{"data-axes", "dp"}, {"zero", "1"}}).payload, shared);
-  EXPECT_EQ(exchanged(stacked("dp=2, mb=4 temporal"), {{"data-axes", "dp,mb"}, {"zero", "1"}}).payload, shared);
-}
-
-// Shards of layers that a loop runs are parts of each: a trip gathers its own. Where ranks do not divide a layer they have layers.
-TEST(StrategyBytes, LayersOfALoopAreCutInThemselves) {
-  const int64_t p = kElements * kF32, loss = kF32;
-  ir::Module m = stacked("dp=4");
-  EXPECT_EQ(applied(m, {{"data-axes", "dp"}, {"zero", "3"}}).layouts,
-            "w <{?}, {dp, ?}p1, {?}>\nm.w <{?}, {dp, ?}p1, {?}>\nstep(x) <dp, {?}>\n");
-  EXPECT_EQ(exchanged(m, {{"data-axes", "dp"}, {"zero", "3"}}).payload,
-            (Payload{{"all_gather{dp}", 2 * p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
-  std::string text = ir::print(m);
-  for (size_t at; (at = text.find("m.w")) != std::string::npos;) text.replace(at, 3, "slot");
-  EXPECT_EQ(applied(parsed(text), {{"data-axes", "dp"}, {"zero", "3"}}).layouts,
-            "w <{?}, {dp, ?}p1, {?}>\nslot <{?}, {dp, ?}p1, {?}>\nstep(x) <dp, {?}>\n");
-  const int64_t n = 4;
-  ir::Module micro = stacked("dp=2, mb=4 temporal");
-  const Options zero3 = {{"data-axes", "dp,mb"}, {"zero", "3"}};
-  EXPECT_EQ(exchanged(micro, zero3, "each").payload,
-            (Payload{{"all_gather{dp}", n * 2 * p}, {"reduce_scatter{dp}", n * p}, {"all_reduce{dp}", loss}}));
-  EXPECT_EQ(exchanged(micro, zero3, "last").payload["reduce_scatter{dp}"], p);
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+// What a strategy makes of a module: layouts, and the bytes that ranks exchange and keep.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/module.h"
+
+namespace nabla::strategy_tests {
+
+using Options = std::map<std::string, std::string>;
+
+/// Of the text; fails the test where there is none.
+ir::Module parsed(const std::string& text);
+
+/// Those of `apply-strategy`, with the defaults of what is not given.
+Options options_of(const Options& given);
+
+struct Applied {
+  std::string layouts;  ///< of the state, then of the inputs
+  std::vector<std::string> remarks;
+};
+Applied applied(const ir::Module& m, const Options& options);
+
+struct Exchanged {
+  std::map<std::string, int64_t> payload;  ///< bytes of whole buffers in a run of `step`, by op and axes
+  int64_t state = 0;                       ///< bytes of a rank
+};
+/// `sync`: options of partition.
+Exchanged exchanged(const ir::Module& m, Options options, const Options& sync);
+Exchanged exchanged(const ir::Module& m, Options options, const std::string& grad_sync = "");
+
+}  // namespace nabla::strategy_tests
