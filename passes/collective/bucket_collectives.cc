@@ -5,6 +5,7 @@
 #include <set>
 
 #include "passes/collective/collectives.h"
+#include "passes/collective/parameters.h"
 #include "passes/rewrite.h"
 
 namespace nabla::passes {
@@ -54,6 +55,7 @@ class Bucketing {
         keep_order_(keep_order),
         bucket_of_(f.values.size(), -1),
         makers_(ir::producers(f)),
+        brought_(brought_from_parameters(f)),
         made_(f.nodes.size(), false),
         order_(sums_early()) {}
 
@@ -134,7 +136,7 @@ class Bucketing {
     open->next = 0;
     bucket_of_[f_.nodes[i].results[0]] = at;
     bool full = open->bytes >= (sum && closed_ == 0 ? first_ : most_);
-    if (full || (!sum && makers_[f_.nodes[i].operands[0]] < 0)) emit(at);
+    if (full || (!sum && brought_[f_.nodes[i].operands[0]])) emit(at);
   }
 
   // The bucket that the node has to wait for: that of an operand, or of what the operand follows from; -1: there is none.
@@ -230,11 +232,11 @@ class Bucketing {
       ++closed_;
     else
       take_along(nodes, bytes);
-    for (size_t i : nodes) bucket_of_[f_.nodes[i].results[0]] = -1;
+    for (size_t i : nodes) bucket_of_[f_.nodes[i].results[0]] = -1, bring(f_.nodes[i].operands[0]);
     join(nodes);
     emitted_ = true;
   }
-  // Gathers after these whose operands are there.
+  // Gathers after these whose operands are there, or can be made of parameters alone.
   void take_along(std::vector<size_t>& nodes, int64_t bytes) {
     const size_t first = nodes[0];
     for (size_t k = first + 1; k < f_.nodes.size() && bytes < most_; ++k) {
@@ -244,7 +246,15 @@ class Bucketing {
       if (bytes <= most_) nodes.push_back(k);
     }
   }
-  bool is_there(ValueId id) const { return makers_[id] < 0 || made_[static_cast<size_t>(makers_[id])]; }
+  bool is_there(ValueId id) const { return brought_[id] || made_[static_cast<size_t>(makers_[id])]; }
+  // Makes what a later gather takes along of a parameter, such as its conversion.
+  void bring(ValueId id) {
+    if (!brought_[id] || makers_[id] < 0) return;
+    const auto maker = static_cast<size_t>(makers_[id]);
+    if (made_[maker]) return;
+    bring(f_.nodes[maker].operands[0]);
+    copy(maker);
+  }
 
   void copy(size_t i) {
     made_[i] = true;
@@ -291,6 +301,7 @@ class Bucketing {
   std::vector<Bucket> buckets_;  // one of every kind, which is open where it has nodes
   std::vector<int> bucket_of_;   // by value: the one that it waits for
   std::vector<int> makers_;
+  std::vector<bool> brought_;  // by value
   std::vector<bool> made_;     // by node
   std::vector<size_t> order_;  // of nodes
   size_t at_ = 0;              // in the order

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "passes/collective/collectives.h"
+#include "passes/collective/parameters.h"
 #include "passes/rewrite.h"
 
 namespace nabla::passes {
@@ -15,8 +16,7 @@ using ir::ValueId;
 /// Which gathers of a function are made again, and for which of their readers.
 class Regathers {
  public:
-  explicit Regathers(const Function& f) : f_(f) {
-    find_parameters();
+  explicit Regathers(const Function& f) : f_(f), brought_(brought_from_parameters(f)), makers_(ir::producers(f)) {
     std::map<ValueId, size_t> makers;
     for (size_t i = 0; i < f.nodes.size(); ++i) {
       if (gathers(f.nodes[i])) makers[f.nodes[i].results[0]] = i;
@@ -44,16 +44,13 @@ class Regathers {
   }
 
  private:
-  // Values that are parameters, or parts of them: movements alone make them.
-  void find_parameters() {
-    given_.assign(f_.values.size(), false);
-    for (ValueId id : f_.params) given_[id] = true;
-    for (const Node& n : f_.nodes) {
-      bool moves = n.op->category == "movement" && !n.op->traits.fence && n.operands.size() == 1;
-      for (ValueId id : n.results) given_[id] = moves && given_[n.operands[0]];
-    }
+  // What stands behind a fence is made again already, by what put it there.
+  bool is_fenced(ValueId id) const {
+    for (int maker; (maker = makers_[id]) >= 0; id = f_.nodes[static_cast<size_t>(maker)].operands[0])
+      if (f_.nodes[static_cast<size_t>(maker)].op->traits.fence) return true;
+    return false;
   }
-  bool gathers(const Node& n) const { return n.op->name == "all_gather" && given_[n.operands[0]]; }
+  bool gathers(const Node& n) const { return n.op->name == "all_gather" && brought_[n.operands[0]] && !is_fenced(n.operands[0]); }
 
   // Is another gather read for the first time after `last` and before `next`?
   bool others_between(size_t last, size_t next) const {
@@ -62,10 +59,64 @@ class Regathers {
   }
 
   const Function& f_;
-  std::vector<bool> given_;
+  std::vector<bool> brought_;
+  std::vector<int> makers_;
   std::map<size_t, std::vector<size_t>> readers_;  // by gather
   std::vector<size_t> first_reads_;
 };
+
+/// A function with these gathers.
+class Regathering {
+ public:
+  Regathering(const Function& f, const ir::Module& module, const ir::OpTable& ops)
+      : f_(f), makers_(ir::producers(f)), copy_(f, ops, &module) {}
+
+  ir::FunctionPtr run(const std::map<std::pair<size_t, ValueId>, int64_t>& again) {
+    for (size_t i = 0; i < f_.nodes.size(); ++i) {
+      const Node& n = f_.nodes[i];
+      std::vector<std::pair<ValueId, ir::Val>> first;  // what later readers of the same value still have to get
+      for (ValueId id : std::set<ValueId>(n.operands.begin(), n.operands.end())) {
+        auto number = again.find({i, id});
+        if (number == again.end()) continue;
+        ir::Val& value = made_[{id, number->second}];
+        if (!value.b) value = gather(f_.nodes[static_cast<size_t>(makers_[id])], number->second);
+        first.emplace_back(id, copy_.at(id));
+        copy_.set(id, value);
+      }
+      copy_.copy(n);
+      for (const auto& [id, value] : first) copy_.set(id, value);
+    }
+    return copy_.finish();
+  }
+
+ private:
+  ir::Val gather(const Node& n, int64_t number) {
+    ir::Val part = brought(n.operands[0]);
+    copy_.builder().set_location(n.location);
+    ir::Attrs attrs = n.attrs;
+    attrs.set("instance", number);
+    return copy_.builder().op("all_gather", {part}, attrs);
+  }
+  // The rank's part once more: what has been made of a parameter (masters in bf16) is not kept meanwhile either.
+  ir::Val brought(ValueId id) {
+    if (makers_[id] < 0) return copy_.at(id);
+    const Node& n = f_.nodes[static_cast<size_t>(makers_[id])];
+    ir::Val of = brought(n.operands[0]);
+    copy_.builder().set_location(n.location);
+    if (makers_[n.operands[0]] < 0) of = copy_.builder().op("fence", {of});
+    return copy_.builder().clone(n, {of})[0];
+  }
+
+  const Function& f_;
+  std::vector<int> makers_;
+  FunctionCopy copy_;
+  std::map<std::pair<ValueId, int64_t>, ir::Val> made_;
+};
+
+ir::FunctionPtr with_regathers(const ir::FunctionPtr& f, const ir::Module& module, const ir::OpTable& ops) {
+  auto again = Regathers(*f).run();
+  return again.empty() ? f : Regathering(*f, module, ops).run(again);
+}
 
 }  // namespace
 
@@ -80,34 +131,7 @@ Result<ir::Module> regather(const ir::Module& module, PassContext& context) {
     return module;
   }
   ir::Module out = module;
-  for (ir::FunctionPtr& f : out.functions) {
-    auto again = Regathers(*f).run();
-    if (again.empty()) continue;
-    std::vector<int> makers = ir::producers(*f);
-    std::map<std::pair<ValueId, int64_t>, ir::Val> made;
-    FunctionCopy copy(*f, context.ops, &module);
-    for (size_t i = 0; i < f->nodes.size(); ++i) {
-      const Node& n = f->nodes[i];
-      std::vector<std::pair<ValueId, ir::Val>> first;  // what later readers of the same value still have to get
-      for (ValueId id : std::set<ValueId>(n.operands.begin(), n.operands.end())) {
-        auto number = again.find({i, id});
-        if (number == again.end()) continue;
-        const Node& gather = f->nodes[static_cast<size_t>(makers[id])];
-        ir::Val& value = made[{id, number->second}];
-        if (!value.b) {
-          copy.builder().set_location(gather.location);
-          ir::Attrs attrs = gather.attrs;
-          attrs.set("instance", number->second);
-          value = copy.builder().op("all_gather", {copy.at(gather.operands[0])}, attrs);
-        }
-        first.emplace_back(id, copy.at(id));
-        copy.set(id, value);
-      }
-      copy.copy(n);
-      for (const auto& [id, value] : first) copy.set(id, value);
-    }
-    f = copy.finish();
-  }
+  for (ir::FunctionPtr& f : out.functions) f = with_regathers(f, module, context.ops);
   return out;
 }
 

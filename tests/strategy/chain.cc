@@ -30,22 +30,25 @@ std::string with_squares() {
 
 }  // namespace
 
-ir::Module chain(const std::string& mesh, Update update) {
+ir::Module chain(const std::string& mesh, Update update, bool halves) {
   std::string state, names, params, wrt, body = "  %h0 = add(%x, %x)\n", args, grads, news, results, slots;
+  if (halves) body = "  %d = add(%x, %x)\n  %h0 = convert(%d) {dtype=bf16}\n";
   for (int i = 0; i < kLayers; ++i) {
     std::string type = fmt::format("f32[{0},{0}]", kWidth);
     state += fmt::format("state w{0}: {1}\nstate m.w{0}: {1}\n", i, type);
     names += fmt::format("{0}w{1}, m.w{1}", i ? ", " : "", i);
     params += fmt::format("%w{0}: {1}, ", i, type), slots += fmt::format("%w{0}: {1}, %m{0}: {1}, ", i, type);
     wrt += fmt::format("{}{}", i ? ", " : "", i), args += fmt::format("%w{}, ", i), grads += fmt::format(", %g{}", i);
-    body += fmt::format("  %p{0} = dot_general(%h{0}, %w{0}) {{lhs_contract=[1], rhs_contract=[0]}}\n", i);
+    if (halves) body += fmt::format("  %b{0} = convert(%w{0}) {{dtype=bf16}}\n", i);
+    body += fmt::format("  %p{0} = dot_general(%h{0}, %{1}{0}) {{lhs_contract=[1], rhs_contract=[0]}}\n", i, halves ? "b" : "w");
     body += fmt::format("  %h{1} = tanh(%p{0})\n", i, i + 1);
     news += fmt::format("  %n{0} = add(%m{0}, %{1}{0})\n  %v{0} = sub(%w{0}, %n{0})\n", i, update == Update::kPlain ? "g" : "c");
     results += fmt::format("%v{0}, %n{0}, ", i);
   }
   std::string entry = fmt::format("entry step calls @step {{\n  reads {0}\n  writes {0}\n  inputs x\n  outputs loss\n}}\n", names);
   std::string loss = fmt::format("func @loss({}%x: f32[{},{}]) {{\n{}", params, kBatch, kWidth, body);
-  loss += fmt::format("  %q = mul(%h{0}, %h{0})\n", kLayers);
+  if (halves) loss += fmt::format("  %h{} = convert(%h{}) {{dtype=f32}}\n", kLayers + 1, kLayers);
+  loss += fmt::format("  %q = mul(%h{0}, %h{0})\n", kLayers + (halves ? 1 : 0));
   loss += "  %l = reduce_sum(%q) {axes=[0, 1]}\n  return %l\n}\n";
   std::string step = fmt::format("func @step({}%x: f32[{},{}]) {{\n", slots, kBatch, kWidth);
   step += fmt::format("  %loss{} = value_and_grad({}%x) {{callee=@loss, wrt=[{}]}}\n", grads, args, wrt);

@@ -18,8 +18,8 @@ enum class Update : uint8_t {
 };
 
 /// A chain of square layers with momentum (leaves w0, m.w0, w1, ...), trained on a batch of which even a part is larger
-/// than a weight: of smaller ones ranks would exchange activations.
-ir::Module chain(const std::string& mesh, Update update = Update::kPlain);
+/// than a weight: of smaller ones ranks would exchange activations. With `halves` products are those of weights as bf16.
+ir::Module chain(const std::string& mesh, Update update = Update::kPlain, bool halves = false);
 /// The same layers as slices of one leaf (w, m.w), which a scan runs.
 ir::Module stacked(const std::string& mesh);
 
