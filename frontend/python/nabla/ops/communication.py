@@ -107,7 +107,8 @@ _ATTRIBUTE, _LAYOUT = 204, 210  # codes of errors
 def _need_spec(x, what):
     spec = spec_of(x)
     if spec is None:
-        _nabla.fail(_LAYOUT, f"{what} of {x.type_str()}, which is laid out over no mesh", "nabla.shard lays it out")
+        _nabla.fail(_LAYOUT, f"{what} of {x.type_str()}, which is laid out over no mesh", "nabla.shard lays it out" +
+                    (", in the function that is traced" if x.is_traced else ""))
     return spec
 
 
