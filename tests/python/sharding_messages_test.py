@@ -86,6 +86,38 @@ def test_wrong_collectives_are_said_at_the_call(f, code, text):
     assert e.value.code == code and "lambda " in line and "comm." in line
 
 
+RING = nb.ShardingSpec(nb.DeviceMesh("ring", (4,), ("pp",)), ["pp", None])
+NO_AXIS = "mesh pod has no axis 'pp': it has dp, tp"
+OTHER_MESH = "the layout is one over mesh @ring = .*, got mesh @pod"
+
+
+def pair(a, b):
+    return a, [b["w"]]
+
+
+@pytest.mark.parametrize("f, text", [
+    (lambda x: nb.shard(x, MESH, P("pp")), rf": shard of f32.8,16.: {NO_AXIS}\n"),
+    (lambda x: nb.jit(lambda x: nb.shard(x, MESH, P("pp")))(x), f": shard of f32.8,16.: {NO_AXIS}"),
+    (lambda x: nb.shard({"w": [x]}, MESH, P("pp")), f": shard of w.0, f32.8,16.: {NO_AXIS}"),
+    (lambda x: nb.shard(x, MESH, [None]), r"shard of f32.8,16.: 1 layouts of dimensions, \[None\](?s:.*)one word per"),
+    (lambda x: x.with_sharding_constraint(MESH, P("pp")), f"with_sharding_constraint of f32.8,16.: {NO_AXIS}"),
+    (lambda x: nb.shard(x, MESH, RING), f"shard of f32.8,16.: {OTHER_MESH}"),
+    (lambda x: nb.spec((8,), sharding=(MESH, P("dp", "tp"))), "spec of f32.8.: 2 layouts of dimensions"),
+    (lambda x: comm.axis_index(MESH, "pp"), f"axis_index: {NO_AXIS}"),
+    (lambda x: nb.shard_map(pair, MESH, {1: RING})(x, {"w": x}), f"in_specs of pair, b.w, f32.8,16.: {OTHER_MESH}"),
+    (lambda x: nb.shard_map(pair, MESH, {}, {1: RING})(x, {"w": x}), f"of pair, result 1.0, f32.8,16.: {OTHER_MESH}"),
+    (lambda x: nb.shard_map(lambda *a: a, MESH, {1: RING})(x, x), f"in_specs of fn, argument 1, f32.*: {OTHER_MESH}"),
+    (lambda x: mapped(pair, (P(), RING), P())(x, {"w": x}), f"in_specs of pair, b.w, f32.8,16.: {OTHER_MESH}"),
+    (lambda x: mapped(pair, P(), (P(), RING))(x, {"w": x}), f"out_specs of pair, result 1.0, f32.*: {OTHER_MESH}"),
+    (lambda x: nb.shard_map(pair, MESH, P(), P(), axis_names="pp"), f"shard_map of pair: axis_names: {NO_AXIS}"),
+])
+def test_layouts_that_do_not_fit_name_the_tensor(f, text):
+    with pytest.raises(nb.Error, match=text) as e:
+        f(nb.asarray(X))
+    line = int(re.search(r"sharding_messages_test.py:(\d+)", str(e.value))[1])
+    assert e.value.code == "E0210" and re.search("lambda x: |return nb.shard_map", linecache.getline(__file__, line))
+
+
 def test_collectives_take_trees():
     def f(a, b):
         tree = {"a": a, "b": (b, [a + 1])}

@@ -440,8 +440,8 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     begins as that of the positional arguments which are not static, or of the results; one stands for all that is
     below its place. A layout is a ShardingSpec, or a pair such as (mesh, P("dp")); None leaves tensors as they are. An
     argument that lies otherwise is moved before the call: another layout of it compiles nothing anew, and is no error.
-    Raises TypeError for what is no layout and arguments passed by name, ValueError for trees that do not fit, layouts
-    of another number of dimensions and of two meshes.
+    Raises TypeError for what is no layout and arguments passed by name, ValueError for trees that do not fit, Error
+    (E0210) for layouts of another number of dimensions and of two meshes.
     Raises Error with the user's line where the program is wrong.
     """
     if fun is None:
