@@ -181,7 +181,7 @@ def test_layouts_of_arguments_beside_others_that_are_static_and_donated():
     dynamic = nb.jit(lambda x: nb.sum(x, axis=1), dynamic_dims={0: {0: "batch"}}, in_shardings=ROWS)
     assert [dynamic(X[:n]).numpy().shape for n in (2, 4, 8)] == [(2,), (4,), (8,)] and dynamic.stats.misses == 1
     few = nb.jit(lambda x: nb.sum(x, axis=1), dynamic_dims={0: {0: ("batch", 1, 5)}}, in_shardings=ROWS)
-    with pytest.raises(ValueError, match=r"dynamic_dims: batch is 6, not in \[2, 5\]"):
+    with pytest.raises(ValueError, match=r"dynamic_dims: dimension 0 of .*, f32\[6.*: batch is 6, not in \[2, 5\]"):
         few(X[:6])
 
 
@@ -224,9 +224,11 @@ OTHER = nb.DeviceMesh("ring", (4,), ("s",))
     (lambda: nb.jit(lambda x: x, out_shardings={"y": "dp"}), TypeError,
      r"jit: out_shardings has 'dp', expected a ShardingSpec, a pair such as \(mesh, P\(\"dp\"\)\), or None"),
     (lambda: nb.jit(lambda x: x, in_shardings=(ROWS,), out_shardings=(OTHER, P("s"))), ValueError,
-     'in_shardings is of mesh @pod = <.*>, and out_shardings of mesh @ring = <."s"=4.>: one function is of one mesh'),
+     'in_shardings at 0 is of mesh @pod = <.*>, and out_shardings of mesh @ring = <."s"=4.>(?s:.*)give all layouts'),
+    (lambda: nb.jit(lambda x, p: x, in_shardings=(ROWS, {"w": (OTHER, P("s"))})), nb.Error,
+     'E0210.*: jit: in_shardings at 0 is of mesh @pod = <.*>, and in_shardings at 1.w of mesh @ring'),
     (lambda: nb.jit(lambda x: x, in_shardings=(ROWS,), auto_shard=OTHER), ValueError,
-     "auto_shard is of mesh @ring = .*, and in_shardings of mesh @pod"),
+     "auto_shard is of mesh @ring = .*, and in_shardings at 0 of mesh @pod"),
     (lambda: nb.jit(lambda x, y: x, in_shardings=(ROWS,))(X, X), ValueError,
      "in_shardings of fn has 1 elements, and the call has 2 arguments$"),
     (lambda: nb.jit(lambda n, y: y, static_argnums=0, in_shardings=(None, ROWS))(1, X), ValueError,
@@ -313,3 +315,93 @@ def test_the_first_buffer_of_a_step_lies_as_its_parameter():
     assert axes_of(buffer) == axes_of(new) == [["tp"], []]
     assert nb.nn.optim.sgd_step(p, g, lr=0.1)[1] is None
     assert np.allclose(buffer.numpy(), X) and np.allclose(new.numpy(), 0.9 * X)
+
+
+# ---- Parameters of functions that are traced
+
+
+RING = nb.DeviceMesh("ring", (4,), ("pp",))
+ON = [(i, (i + 1) % 4) for i in range(4)]
+
+
+class Moved(nb.Operation):
+    def kernel(self, args, kwargs):
+        return ops.communication.ppermute(args[0], ON)
+
+
+class MovedForward(Moved):
+    def jvp_rule(self, primals, tangents, outputs, kwargs):
+        assert axes_of(primals[0]) == axes_of(tangents[0]) == axes_of(outputs[0]) == [["pp"]]
+        return [ops.communication.ppermute(tangents[0], ON)]
+
+
+class MovedBack(Moved):
+    def vjp_rule(self, primals, cotangents, outputs, kwargs):
+        assert axes_of(primals[0]) == axes_of(cotangents[0]) == axes_of(outputs[0]) == [["pp"]]
+        return [ops.communication.ppermute(cotangents[0], [(b, a) for a, b in ON])]
+
+
+class MovedBothWays(MovedForward, MovedBack):
+    pass
+
+
+@pytest.mark.parametrize("op", [Moved, MovedForward, MovedBack, MovedBothWays])
+@pytest.mark.parametrize("way", [lambda f: f, nb.jit])
+def test_rules_of_ops_see_layouts(op, way):
+    x, w = (ops.shard(nb.asarray(v), RING, P("pp")) for v in (X[0, :4], X[1, :4]))
+    assert np.array_equal(way(lambda v: op()(v))(x), np.roll(X[0, :4], 1))
+    assert np.array_equal(way(nb.grad(lambda v: nb.sum(op()(v) * w)))(x), np.roll(X[1, :4], -1))
+    assert np.array_equal(way(lambda v, t: nb.jvp(lambda u: op()(u), (v,), (t,))[1])(x, w), np.roll(X[1, :4], 1))
+
+
+@pytest.mark.parametrize("way", [lambda f: f, nb.jit])
+def test_residuals_and_cotangents_see_layouts(way):
+    seen = []
+
+    @nb.custom_vjp
+    def doubled(a, b):
+        return {"sum": a @ b, "first": a}
+
+    def backward(residuals, cotangents):
+        seen.extend(map(axes_of, (*residuals, cotangents["sum"], cotangents["first"])))
+        return cotangents["first"], None
+
+    doubled.defvjp(lambda a, b: (doubled(a, b), (b, nb.sum(a @ b, axis=0), 2.0)), backward)
+    a, b = cut("dp"), cut(None, "tp")
+    way(nb.grad(lambda a: nb.sum(doubled(a, b)["sum"])))(a).numpy()
+    assert seen == [[[], ["tp"]], [["tp"]], None, [["dp"], ["tp"]], [["dp"], []]]
+
+
+@pytest.mark.parametrize("way", [lambda f: f, nb.jit])
+def test_bodies_of_scans_see_layouts(way):
+    x, w = (ops.shard(nb.asarray(v), RING, P("pp")) for v in (X[0, :4], X[1, :4]))
+
+    def moved(v):
+        return nb.scan(lambda c, _: (ops.communication.ppermute(c, ON), None), v, None, length=3)[0]
+
+    assert np.array_equal(way(moved)(x), np.roll(X[0, :4], 3))
+    assert np.array_equal(way(nb.grad(lambda v: nb.sum(moved(v) * w)))(x), np.roll(X[1, :4], -3))
+    rows, seen = ops.shard(nb.asarray(X[:, :4]), RING, P(None, "pp")), []
+
+    def summed(c, row):
+        seen.append((axes_of(c), axes_of(row)))
+        return c + ops.communication.psum(row), ops.communication.ppermute(row, ON)
+
+    total, moves = way(lambda rows: nb.scan(summed, nb.zeros(1), rows))(rows)
+    assert total.item() == X[:, :4].sum() and np.array_equal(moves, np.roll(X[:, :4], 1, axis=1))
+    assert seen[0][1] == [["pp"]]
+    way(lambda x: nb.scan(lambda c, row: (seen.append(axes_of(row)) or c, None), nb.zeros(1), x)[0])(cut("dp", "tp"))
+    assert seen[-1] == [["tp"]]  # a slice of a dimension that is cut is on every rank along it
+
+
+def test_rules_of_batches_lay_out_their_own():
+    @nb.custom_vmap
+    def moved(v):
+        return ops.communication.ppermute(v, ON)
+
+    x = ops.shard(nb.asarray(X[:, :4]), RING, P(None, "pp"))
+    moved.def_vmap(lambda batch: ops.communication.ppermute(batch, ON))
+    with pytest.raises(nb.Error, match="E0210.*over no mesh(?s:.*)nabla.shard lays it out, in the function that is"):
+        nb.vmap(moved)(x)
+    moved.def_vmap(lambda batch: ops.communication.ppermute(ops.shard(batch, RING, P(None, "pp")), ON))
+    assert np.array_equal(nb.vmap(moved)(x), np.roll(X[:, :4], 1, axis=1))

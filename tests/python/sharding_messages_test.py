@@ -61,7 +61,8 @@ def test_what_may_differ_is_refused_at_the_call(f, text, way):
     (lambda x: comm.ppermute(x, [(0, 7)], "tp"), "E0204", "7 is no place along tp, where there are 0 to 3"),
     (lambda x: comm.ppermute(x, [(0, 1)], "zz"), "E0210", "ppermute: mesh pod has no axis 'zz': it has dp, tp"),
     (lambda x: comm.ppermute(nb.shard(x[:7], MESH, P("dp")), [(0, 1)], "dp"), "E0210", "of 7 elements are not of one"),
-    (lambda x: comm.psum(nb.ones(3)), "E0210", "psum of f32.3., .* over no mesh(?s:.*)nabla.shard lays"),
+    (lambda x: comm.psum(nb.ones(3)), "E0210", "psum of f32.3., .* over no mesh(?s:.*)nabla.shard lays it out\n*$"),
+    (lambda x: nb.jit(lambda a: comm.psum(a))(nb.ones(3)), "E0210", "over no mesh(?s:.*)out, in the function that is"),
     (lambda x: comm.all_reduce(x, "avg"), "E0204", "reduce_op is one of sum, max, min, mean, prod, got 'avg'"),
     (lambda x: comm.reduce_scatter(x, 0, "max"), "E0204", "reduce_op is \"sum\", got 'max'"),
     (lambda x: comm.all_to_all(x, 0, 1), "E0210", "no axis cuts dimension 1"),
@@ -83,6 +84,38 @@ def test_wrong_collectives_are_said_at_the_call(f, code, text):
     where = next(line for line in said.split("\n") if "-->" in line)
     line = linecache.getline(__file__, int(where.split("sharding_messages_test.py:")[1].split()[0]))
     assert e.value.code == code and "lambda " in line and "comm." in line
+
+
+RING = nb.ShardingSpec(nb.DeviceMesh("ring", (4,), ("pp",)), ["pp", None])
+NO_AXIS = "mesh pod has no axis 'pp': it has dp, tp"
+OTHER_MESH = "the layout is one over mesh @ring = .*, got mesh @pod"
+
+
+def pair(a, b):
+    return a, [b["w"]]
+
+
+@pytest.mark.parametrize("f, text", [
+    (lambda x: nb.shard(x, MESH, P("pp")), rf": shard of f32.8,16.: {NO_AXIS}\n"),
+    (lambda x: nb.jit(lambda x: nb.shard(x, MESH, P("pp")))(x), f": shard of f32.8,16.: {NO_AXIS}"),
+    (lambda x: nb.shard({"w": [x]}, MESH, P("pp")), f": shard of w.0, f32.8,16.: {NO_AXIS}"),
+    (lambda x: nb.shard(x, MESH, [None]), r"shard of f32.8,16.: 1 layouts of dimensions, \[None\](?s:.*)one word per"),
+    (lambda x: x.with_sharding_constraint(MESH, P("pp")), f"with_sharding_constraint of f32.8,16.: {NO_AXIS}"),
+    (lambda x: nb.shard(x, MESH, RING), f"shard of f32.8,16.: {OTHER_MESH}"),
+    (lambda x: nb.spec((8,), sharding=(MESH, P("dp", "tp"))), "spec of f32.8.: 2 layouts of dimensions"),
+    (lambda x: comm.axis_index(MESH, "pp"), f"axis_index: {NO_AXIS}"),
+    (lambda x: nb.shard_map(pair, MESH, {1: RING})(x, {"w": x}), f"in_specs of pair, b.w, f32.8,16.: {OTHER_MESH}"),
+    (lambda x: nb.shard_map(pair, MESH, {}, {1: RING})(x, {"w": x}), f"of pair, result 1.0, f32.8,16.: {OTHER_MESH}"),
+    (lambda x: nb.shard_map(lambda *a: a, MESH, {1: RING})(x, x), f"in_specs of fn, argument 1, f32.*: {OTHER_MESH}"),
+    (lambda x: mapped(pair, (P(), RING), P())(x, {"w": x}), f"in_specs of pair, b.w, f32.8,16.: {OTHER_MESH}"),
+    (lambda x: mapped(pair, P(), (P(), RING))(x, {"w": x}), f"out_specs of pair, result 1.0, f32.*: {OTHER_MESH}"),
+    (lambda x: nb.shard_map(pair, MESH, P(), P(), axis_names="pp"), f"shard_map of pair: axis_names: {NO_AXIS}"),
+])
+def test_layouts_that_do_not_fit_name_the_tensor(f, text):
+    with pytest.raises(nb.Error, match=text) as e:
+        f(nb.asarray(X))
+    line = int(re.search(r"sharding_messages_test.py:(\d+)", str(e.value))[1])
+    assert e.value.code == "E0210" and re.search("lambda x: |return nb.shard_map", linecache.getline(__file__, line))
 
 
 def test_collectives_take_trees():

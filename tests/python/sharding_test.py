@@ -339,7 +339,8 @@ def test_sizes_of_run_time_are_multiples_of_their_parts():
         y = f(ops.shard(nb.ones((rows, 8)), MESH, P("dp")), w)
         assert y.shape == (rows, 4) and axes_of(y) == [["dp"], []] and y.numpy()[0, 0] == 8
     assert f.stats.misses == 1
-    with pytest.raises(ValueError, match="batch is 3, no multiple of 2, as the parts of layouts"):
+    with pytest.raises(nb.Error, match=r"E0210.*: dynamic_dims: dimension 0 of x, f32\[3,8\]: batch is 3, no multiple "
+                       r"of 2, as the parts of layouts (?s:.*)help: pad it to 4, or leave it out of dynamic_dims"):
         f(ops.shard(nb.ones((3, 8)), MESH, P("dp")), w)
     inside = [lambda x: nb.sum(ops.shard(x * 2, MESH, P("dp"))),
               lambda x: nb.sum(ops.shard(nb.concatenate([x, x]), MESH, P(("dp", "tp")))),

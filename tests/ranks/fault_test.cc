@@ -229,8 +229,8 @@ TEST_F(Faults, AHostThatIsNotKnownIsNamed) {
   Outcome o = Job(kProgram, training(3, {"--hosts", path("unknown_hosts")})).wait();
   EXPECT_EQ(o.code, 10) << o.err;
   EXPECT_HAS(o.err, "error[E0610]: mpirun has ended with exit code ");
-  EXPECT_HAS(o.err, "   = note: they were to run on localhost, no-such-host.invalid: `ssh HOST true` must come back, and nabla-run be "
-                    "there\n");
+  EXPECT_HAS(o.err, "   = note: they were to run on localhost, no-such-host.invalid: `ssh HOST true` must come back, and nabla-run "
+                    "be there\n");
   EXPECT_EQ(o.survivors, 0);
 }
 

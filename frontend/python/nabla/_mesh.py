@@ -324,22 +324,32 @@ def is_mesh_and_layout(x):
     return isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], DeviceMesh)
 
 
-def spec_for(mesh, dim_specs, rank, replicated_axes=(), what="shard"):
+_LAYOUT = 210  # code of errors
+
+
+def spec_for(mesh, dim_specs, rank, what, replicated_axes=()):
     """A ShardingSpec of a tensor of this rank: from dim_specs, a PartitionSpec (which may be shorter), or a
-    ShardingSpec of the mesh."""
-    if isinstance(dim_specs, ShardingSpec):
-        if dim_specs.mesh != mesh:
-            raise ValueError(f"{what}: the layout is one over mesh {dim_specs.mesh}, got mesh {mesh}")
-        if replicated_axes:
-            raise ValueError(f"{what}: replicated_axes beside a ShardingSpec, which says them itself")
-        dims, replicated_axes = list(dim_specs.dim_specs), dim_specs.replicated_axes
-    else:
-        dims = _listed(dim_specs)
-    if isinstance(dim_specs, PartitionSpec):
-        dims += [None] * (rank - len(dims))
-    if len(dims) != rank:
-        raise ValueError(f"{what}: {len(dims)} layouts of dimensions, {dims}, for a tensor of {rank} dimensions")
-    return ShardingSpec(mesh, dims, replicated_axes or ())
+    ShardingSpec of the mesh. Raises Error (E0210) for a layout that does not fit, of which `what` names the tensor."""
+    try:
+        if isinstance(dim_specs, ShardingSpec):
+            if dim_specs.mesh != mesh:
+                raise ValueError(f"the layout is one over mesh {dim_specs.mesh}, got mesh {mesh}")
+            if replicated_axes:
+                raise ValueError("replicated_axes beside a ShardingSpec, which says them itself")
+            dims, replicated_axes = list(dim_specs.dim_specs), dim_specs.replicated_axes
+        else:
+            dims = _listed(dim_specs)
+        if isinstance(dim_specs, PartitionSpec):
+            dims += [None] * (rank - len(dims))
+        if len(dims) != rank:
+            raise ValueError(f"{len(dims)} layouts of dimensions, {dims}, for a tensor of {rank} dimensions")
+        return ShardingSpec(mesh, dims, replicated_axes or ())
+    except TypeError as e:
+        raise TypeError(f"{what}: {e}") from None
+    except ValueError as e:
+        text = str(e)
+    _nabla.fail(_LAYOUT, f"{what}: {text}",
+                "a layout names axes of the mesh, in one word per dimension; P may have fewer")
 
 
 def parts_of(tensors, specs):

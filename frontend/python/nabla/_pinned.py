@@ -2,10 +2,11 @@
 
 import functools
 
+from . import _nabla
 from ._core import asarray
 from ._mesh import PartitionSpec, ShardingSpec, is_mesh_and_layout, laid_out, spec_for, spec_of
 from ._trace import is_array, name_of
-from .tree import broadcast_prefix, tree_flatten, tree_leaves
+from .tree import broadcast_prefix, leaves_with_path, tree_flatten
 
 
 def _is_layout(x):
@@ -24,24 +25,21 @@ def _mesh_of(what, layout):
 
 
 def check(in_shardings, out_shardings, auto_shard):
-    """Raises TypeError for what is no layout, ValueError for layouts over two meshes."""
+    """Raises TypeError for what is no layout, Error (E0210) for layouts over two meshes."""
     found = [("auto_shard", auto_shard)]
     for what, prefix in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
-        found += [(what, _mesh_of(what, layout)) for layout in tree_leaves(prefix, _is_layout)]
+        found += [(f"{what} at {path}" if path else what, _mesh_of(what, layout))
+                  for path, layout in leaves_with_path(prefix, _is_layout)]
     found = [(what, mesh) for what, mesh in found if mesh is not None]
     for what, mesh in found[1:]:
         if mesh != found[0][1]:
-            raise ValueError(f"jit: {found[0][0]} is of mesh {found[0][1]}, and {what} of mesh {mesh}: one function is "
-                             "of one mesh")
+            _nabla.fail(210, f"jit: {found[0][0]} is of mesh {found[0][1]}, and {what} of mesh {mesh}",
+                        "one function is of one mesh: give all layouts over that one")
 
 
 def _one(what, layout, x):
     mesh, dims = (layout.mesh, layout) if isinstance(layout, ShardingSpec) else layout
-    what = f"jit: {what}, {x.type_str()}"
-    try:
-        spec = spec_for(mesh, dims, x.ndim, what=what)
-    except (TypeError, ValueError) as e:
-        raise type(e)(f"{what}: {str(e).removeprefix(what + ': ')}") from None
+    spec = spec_for(mesh, dims, x.ndim, f"jit: {what}, {x.type_str()}")
     return x if not x.is_traced and spec_of(x) == spec else laid_out(x, spec)
 
 

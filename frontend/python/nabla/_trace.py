@@ -100,19 +100,20 @@ def together(f):
 
 
 @together
-def trace(fun, types, build, names=None, like=None, mapped=None):
+def trace(fun, types, build, names=None, like=None, without=None, of_batch=False):
     """Runs `fun` on parameters of these types: `build(parameters) -> (args, kwargs)`. `like`: a tensor per parameter,
-    whose layout over a mesh it has, too. `mapped`: of one example of a batch; a dimension of each of `like`, or None.
+    whose layout over a mesh it has, too. `without`: for each of `like` the dimension that the parameter lacks, or None.
+    `of_batch`: the parameters are one example of a batch.
 
     Returns the function, and the tree that `fun` returned as `Result`.
     """
     enter_mesh_of(like or [])
     t = _nabla.Trace(name_of(fun))
     try:
-        if mapped is not None:
+        if of_batch:
             t.enter_batch()
         params = [t.param(names[i] if names else "", dtype, shape, like[i] if like else None,
-                          mapped[i] if mapped is not None else None)
+                          without[i] if without is not None else None)
                   for i, (dtype, shape) in enumerate(types)]
         args, kwargs = build(params)
         result = Result(fun(*args, **kwargs), fun)

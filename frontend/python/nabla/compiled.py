@@ -12,7 +12,7 @@ import weakref
 from . import _nabla, _options, _pinned, debug, distributed, profiling, recompiles
 from ._core import Tensor, default_float, whole
 from ._mesh import DeviceMesh, logical_rules, spec_of
-from ._trace import Arguments, example_types, name_of
+from ._trace import Arguments, example_types, name_of, type_text
 from ._trace import trace as trace_function
 from .tree import _registration, tree_flatten
 
@@ -41,6 +41,25 @@ class Dynamic:
             while self._grown < 4 * size:
                 self._grown *= 2
         return self._grown
+
+    def least(self, multiple):
+        """The least size, a multiple too: parts of less than that would have nothing."""
+        return -(-self.min // multiple) * multiple
+
+    def refusal(self, size, multiple):
+        """Why a call may not have this size, where layouts and collectives want multiples, and what helps; None: it
+        may."""
+        alone = "or leave it out of dynamic_dims: each size is compiled then, and layouts may have shorter last parts"
+        why = f"multiple of {multiple}"
+        why += ", as the parts of layouts and collectives are" if multiple != self.multiple else ""
+        if multiple != self.multiple and size % multiple:
+            return f"{self.name} is {size}, no {why}", f"pad it to {-(-size // multiple) * multiple}, {alone}"
+        low, high = self.least(multiple), self.bound(size)
+        if low > high:
+            return f"no size of {self.name} in [{self.min}, {high}] is a {why}", f"give it other bounds, {alone}"
+        if multiple != self.multiple and not low <= size <= high:
+            return f"{self.name} is {size}, not in [{low}, {high}]", "pass a size in these bounds, or give it others"
+        return None
 
 
 class _Executable:
@@ -277,21 +296,16 @@ class Compiled:
                 known = multiples.get(d.name, self._multiples.get(d.name, 1))
                 multiples[d.name] = math.lcm(known, d.multiple, parts)
         out = []
-        for (dtype, shape), rows in zip(types, rows_of):
-            shape = list(shape)
+        for k, ((dtype, shape), rows) in enumerate(zip(types, rows_of)):
+            sizes = list(shape)
             for dim, d in rows.items():
-                least = multiples[d.name]
-                if least != d.multiple and shape[dim] % least:
-                    raise ValueError(f"dynamic_dims: {d.name} is {shape[dim]}, no multiple of {least}, as the parts of "
-                                     "layouts and collectives are")
-                # The least size is a multiple too: parts of less than that would have nothing.
-                low, high = -(-d.min // least) * least, d.bound(shape[dim])
-                if low > high:
-                    raise ValueError(f"dynamic_dims: no size of {d.name} in [{d.min}, {high}] is a multiple of {least}")
-                if least != d.multiple and not low <= shape[dim] <= high:
-                    raise ValueError(f"dynamic_dims: {d.name} is {shape[dim]}, not in [{low}, {high}]")
-                shape[dim] = _nabla.symbol(d.name, low, high, least)
-            out.append((dtype, tuple(shape)))
+                text = d.refusal(shape[dim], multiples[d.name])
+                if text:
+                    name = arguments.names(self._fun)[k]
+                    _nabla.fail(210, f"dynamic_dims: dimension {dim} of {name}, {type_text(dtype, shape)}: {text[0]}",
+                                text[1])
+                sizes[dim] = _nabla.symbol(d.name, d.least(multiples[d.name]), d.bound(shape[dim]), multiples[d.name])
+            out.append((dtype, tuple(sizes)))
         return out
 
     def _compile(self, fun, arguments, key, static):
@@ -427,7 +441,7 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.
     dynamic_dims: {argument: {dimension: name, (name, min, max) or Dynamic(...)}}: sizes that may change without
     compiling again; where layouts of arguments, or layouts and collectives inside of `fun`, cut them, they are
-    multiples of the parts, and other sizes raise ValueError.
+    multiples of the parts, and other sizes are E0210.
     target: what to compile for, as `nablac --target`; by default this CPU. threads: 0 is all. check_nan: the first op
     that makes NaN or infinity is an Error (E0708) with its line and the ranges of its operands; slow, since every op
     has a kernel of its own and all results are read. auto_shard: a DeviceMesh, whose ranks share the work as the
@@ -440,8 +454,8 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     begins as that of the positional arguments which are not static, or of the results; one stands for all that is
     below its place. A layout is a ShardingSpec, or a pair such as (mesh, P("dp")); None leaves tensors as they are. An
     argument that lies otherwise is moved before the call: another layout of it compiles nothing anew, and is no error.
-    Raises TypeError for what is no layout and arguments passed by name, ValueError for trees that do not fit, layouts
-    of another number of dimensions and of two meshes.
+    Raises TypeError for what is no layout and arguments passed by name, ValueError for trees that do not fit, Error
+    (E0210) for layouts of another number of dimensions and of two meshes.
     Raises Error with the user's line where the program is wrong.
     """
     if fun is None:

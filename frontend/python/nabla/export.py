@@ -31,7 +31,7 @@ class Spec:
         self.shape = tuple(shape)
         self.dtype = default_float() if dtype is None else dtype_of(dtype)
         if is_mesh_and_layout(sharding):
-            sharding = spec_for(*sharding, len(self.shape), what="spec")
+            sharding = spec_for(*sharding, len(self.shape), f"spec of {type_text(self.dtype, self.shape)}")
         if sharding is not None and not isinstance(sharding, ShardingSpec):
             raise TypeError("spec: sharding is a ShardingSpec or a pair such as (mesh, P(\"dp\")), "
                             f"got {sharding!r}")

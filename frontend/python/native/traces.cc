@@ -21,16 +21,16 @@ class Trace {
  public:
   explicit Trace(const std::string& name) : recording_(std::in_place), tracing_(std::in_place, name, python_site()) {}
 
-  // `like`: a tensor whose layout the parameter has, too; `mapped`: the dimension of it that the parameter lacks.
-  Value param(const std::string& name, DType dtype, const Sizes& shape, const Value* like, std::optional<int64_t> mapped) {
+  // `like`: a tensor whose layout the parameter has, too; `without`: the dimension of it that the parameter lacks.
+  Value param(const std::string& name, DType dtype, const Sizes& shape, const Value* like, std::optional<int64_t> without) {
     need_open();
     Value out(tracing_->param(name, {dtype, shape_of(shape)}));
     PlacementRef placement = like ? like->placement() : nullptr;
     if (!placement) return out;
-    if (!mapped) return out.lay_out(placement), out;
+    if (!without) return out.lay_out(placement), out;
     ir::Sharding example = *placement->sharding;
     int64_t rank = static_cast<int64_t>(example.dims.size());
-    example.dims.erase(example.dims.begin() + (*mapped < 0 ? *mapped + rank : *mapped));
+    example.dims.erase(example.dims.begin() + (*without < 0 ? *without + rank : *without));
     out.lay_out(std::make_shared<const Placement>(Placement{placement->mesh, std::make_shared<const ir::Sharding>(std::move(example))}));
     return out;
   }
@@ -280,7 +280,7 @@ void bind_traces(py::module_& m) {
   py::class_<Trace>(m, "Trace")
       .def(py::init<const std::string&>())
       .def("param", &Trace::param, py::arg("name"), py::arg("dtype"), py::arg("shape"), py::arg("like") = nullptr,
-           py::arg("mapped") = py::none())
+           py::arg("without") = py::none())
       .def("enter_batch", &Trace::enter_batch)
       .def("finish", &Trace::finish)
       .def("cancel", &Trace::cancel);

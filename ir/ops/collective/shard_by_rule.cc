@@ -207,8 +207,8 @@ OpDef shard_by_rule_op() {
                        "a word per dimension of each operand, and of the result: \"m k, k n -> m n\". A word is a name, 1 for a "
                        "dimension of one element, (h d) for a product of factors, major first, or ... for any dimensions, counted "
                        "from the last one")};
-  op.constraints = {{"C1", "rule has that form; a name stands once in a tensor, and has one size in all but those of extent 1; at "
-                           "most one factor of a product is told by nothing else"}};
+  op.constraints = {{"C1", "rule has that form; a name stands once in a tensor, and has one size in all but those of extent 1; at most "
+                           "one factor of a product is told by nothing else"}};
   op.infer = infer;
   op.reference = [](const EvalContext& ctx) { return Literals{ctx.operands[0]}; };
   op.vjp = [](VjpContext& ctx) {

@@ -18,7 +18,7 @@ from .._mesh import (
     DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards,
     is_mesh_and_layout, laid_out, names_of, needs_reshard, spec_for, spec_of, wanting_multiples)
 from ..devices import accelerator, cpu, gpu, to_device, transfer_to
-from ..tree import tree_map
+from ..tree import tree_flatten, tree_map
 from ._common import axis_of
 from .comparison import equal
 from .creation import zeros_like
@@ -43,18 +43,23 @@ def shard(x, mesh, dim_specs, replicated_axes=None):
     them or None for each dimension; a PartitionSpec may be shorter.
 
     Its derivative is laid out so too. Axes need not divide a size: the last parts are shorter then, and padded where
-    the program is compiled for ranks. Raises ValueError for layouts that do not fit the mesh or the number of
-    dimensions, Error (E0210) for tensors of another mesh in one computation. A tensor of another mesh is computed and
+    the program is compiled for ranks. Raises Error (E0210) for layouts that do not fit the mesh or the number of
+    dimensions, and for tensors of another mesh in one computation. A tensor of another mesh is computed and
     laid out over this one, outside of traced functions; no gradient goes that way.
     """
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"shard: the mesh is a DeviceMesh, got {type(mesh).__name__}")
+    return _sharded("shard of ", x, mesh, dim_specs, replicated_axes)
 
-    def one(t):
-        t = asarray(t)
-        return laid_out(t, spec_for(mesh, dim_specs, t.ndim, replicated_axes))
 
-    return tree_map(one, x)
+def _sharded(what, x, mesh, dim_specs, replicated_axes=None, name=""):
+    """As shard. Errors begin with `what` and the place of the tensor in the tree, which is called `name`."""
+    leaves, form = tree_flatten(x)
+    for i, (path, leaf) in enumerate(zip(form.leaf_paths(name), leaves)):
+        t = asarray(leaf)
+        spec = spec_for(mesh, dim_specs, t.ndim, what + (f"{path}, " if path else "") + t.type_str(), replicated_axes)
+        leaves[i] = laid_out(t, spec)
+    return form.unflatten(leaves)
 
 
 def with_sharding_constraint(x, sharding, dim_specs=None, replicated_axes=None):
@@ -73,7 +78,7 @@ def _laid_out_as(what, x, sharding, dim_specs=None, replicated_axes=None):
         given = repr(sharding) if dim_specs is None else f"{sharding!r} and {dim_specs!r}"
         raise TypeError(f"{what} takes a ShardingSpec, which names its mesh, or a mesh and a PartitionSpec, got "
                         f"{given}")
-    return shard(x, sharding, dim_specs, replicated_axes)
+    return _sharded(f"{what} of ", x, sharding, dim_specs, replicated_axes)
 
 
 def shard_by_rule(values, operands, rule):
@@ -107,7 +112,8 @@ _ATTRIBUTE, _LAYOUT = 204, 210  # codes of errors
 def _need_spec(x, what):
     spec = spec_of(x)
     if spec is None:
-        _nabla.fail(_LAYOUT, f"{what} of {x.type_str()}, which is laid out over no mesh", "nabla.shard lays it out")
+        _nabla.fail(_LAYOUT, f"{what} of {x.type_str()}, which is laid out over no mesh", "nabla.shard lays it out" +
+                    (", in the function that is traced" if x.is_traced else ""))
     return spec
 
 
@@ -139,11 +145,11 @@ def _traced(name, region, operands, body, layouts):
         t.cancel()
 
 
-def _axes_of(spec, axes, what):
+def _axes_of(mesh, axes, what):
     axes = names_of(axes, what)
     for a in axes:
         try:
-            spec.mesh.get_axis_size(a)
+            mesh.get_axis_size(a)
         except ValueError as e:
             _nabla.fail(_LAYOUT, f"{what}: {e}")
     return axes
@@ -190,7 +196,8 @@ def all_gather(sharded_tensor, axis=None, axis_name=None):
     if spec is None:
         return x
     dims = range(x.ndim) if axis is None else [_dim_of(axis, x, "all_gather")]
-    return laid_out(x, _cleared(spec, dims, None if axis_name is None else _axes_of(spec, axis_name, "all_gather")))
+    axes = None if axis_name is None else _axes_of(spec.mesh, axis_name, "all_gather")
+    return laid_out(x, _cleared(spec, dims, axes))
 
 
 def gather_all_axes(sharded_tensor):
@@ -224,7 +231,7 @@ def _reduced(what, x, reduce_op, axes):
     spec = _need_spec(x, what)
     if axes is None:
         axes = [a for d in spec.dim_specs for a in d.axes]
-    axes = _axes_of(spec, axes, what)
+    axes = _axes_of(spec.mesh, axes, what)
     if not axes:
         return x
     out = ShardingSpec(spec.mesh, [DimSpec([a for a in d.axes if a not in axes]) for d in spec.dim_specs])
@@ -282,7 +289,7 @@ def reduce_scatter(sharded_tensor, axis=0, reduce_op="sum", axis_name=None):
         return _scattered(x, _axes_here(axis_name), dim)
     spec = _need_spec(x, "reduce_scatter")
     if axis_name is not None:
-        axes = _axes_of(spec, axis_name, "reduce_scatter")
+        axes = _axes_of(spec.mesh, axis_name, "reduce_scatter")
     else:
         axes = spec.dim_specs[dim].axes or list(spec.mesh.axis_names)
     dims = [[a for a in d.axes if a not in axes] for d in spec.dim_specs]
@@ -321,7 +328,7 @@ def all_to_all(sharded_tensor, split_axis, concat_axis, tiled=True, axis_name=No
                     "dimension may have an element for each rank", "of a tensor that is laid out, leave it out")
     spec = _need_spec(x, "all_to_all")
     dims = [list(d.axes) for d in spec.dim_specs]
-    axes = dims[join] if axis_name is None else _axes_of(spec, axis_name, "all_to_all")
+    axes = dims[join] if axis_name is None else _axes_of(spec.mesh, axis_name, "all_to_all")
     if not axes or dims[join][-len(axes):] != axes:
         what = f"{', '.join(axes)} are not the last axes that cut" if axes else "no axis cuts"
         _nabla.fail(_LAYOUT, f"all_to_all: {what} dimension {join} of {x.type_str()}, which is laid out as {spec}",
@@ -359,7 +366,7 @@ def ppermute(sharded_tensor, permutation, axis_name=None):
     if axis_name is None:
         axes, pairs = _moves(x, spec, pairs)
     else:
-        axes = _axes_of(spec, axis_name, "ppermute")
+        axes = _axes_of(spec.mesh, axis_name, "ppermute")
         places = math.prod(spec.mesh.get_axis_size(a) for a in axes)
         _check_pairs(x, pairs, places, "place", f"along {', '.join(axes)}, where there are")
     if not axes:
@@ -431,8 +438,8 @@ def axis_index(mesh, axis_name=None):
         raise TypeError(f"axis_index({mesh!r}): outside of a region it takes a mesh and the name of an axis")
     if not isinstance(axis_name, str):
         raise TypeError(f"axis_index: outside of a region it takes a mesh and the name of one axis, got {axis_name!r}")
-    size = mesh.get_axis_size(axis_name)
-    return laid_out(asarray(list(range(size))), ShardingSpec(mesh, [DimSpec([axis_name])]))
+    axes = _axes_of(mesh, axis_name, "axis_index")
+    return laid_out(asarray(list(range(mesh.get_axis_size(axis_name)))), ShardingSpec(mesh, [DimSpec(axes)]))
 
 
 @_of_trees

@@ -41,7 +41,7 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
             _nabla.enter_mesh(mesh._native)
             arguments.tensors = [_along(x, axis, mesh, spmd) for x, axis in zip(arguments.tensors, axes)]
         types = _nabla.vmap_examples(axes, axis_size, "", arguments.tensors)  # `fun` may be the first to name the mesh
-        f, result = trace(fun, types, arguments.rebuild, like=arguments.tensors, mapped=axes)
+        f, result = trace(fun, types, arguments.rebuild, like=arguments.tensors, without=axes, of_batch=True)
         full = result.rebuild(result.tensors)
         prefix = broadcast_prefix(out_axes, full, _is_axis)
         prefix = [prefix[place] for place in result.places]

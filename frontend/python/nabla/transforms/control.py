@@ -115,8 +115,8 @@ def scan(f, init, xs=None, length=None, reverse=False):
     def build(params):
         return (carry.rebuild(params[:n])[0][0], sequences.rebuild(params[n:])[0][0]), {}
 
-    enter_mesh_of(carry.tensors + sequences.tensors)
-    body, result = trace(f, types, build)
+    body, result = trace(f, types, build, like=carry.tensors + sequences.tensors,
+                         without=[None] * n + [0] * len(sequences.tensors))
     if result.treedef.kind not in (tuple, list) or len(result.treedef.children) != 2:
         raise TypeError(f"scan: {name_of(f)} returns {result.treedef}, not a pair of state and y")
     _check_carry("scan", carry, result, result.treedef.children[0])

@@ -88,7 +88,7 @@ class custom_vjp:
             return self._leaf_gradients(gradients, free, arguments)
 
         types = example_types(residuals) + example_types(result.tensors)
-        bwd, _ = trace(backward, types, lambda params: (params, {}))
+        bwd, _ = trace(backward, types, lambda params: (params, {}), like=residuals + result.tensors)
         return result.rebuild(_nabla.custom_vjp(f, fwd, bwd, arguments.tensors))
 
     def _leaf_gradients(self, gradients, free, arguments):
@@ -145,7 +145,8 @@ class custom_jvp:
                 return self._rule(primals, tangents)
 
         rule, both = trace(rule_of, types + types, lambda params: (
-            (tuple(arguments.rebuild(params[:n])[0]), tuple(arguments.rebuild(params[n:])[0])), {}))
+            (tuple(arguments.rebuild(params[:n])[0]), tuple(arguments.rebuild(params[n:])[0])), {}),
+            like=arguments.tensors + arguments.tensors)
         if len(both.tensors) != 2 * len(result.tensors):
             raise TypeError(f"custom_jvp: the rule of {name_of(self._fun)} returns {both.treedef}, not a pair of "
                             "results and tangents")

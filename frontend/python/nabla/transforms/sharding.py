@@ -7,7 +7,7 @@ from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, names_of, parts_
 from .._trace import Arguments, Result, name_of
 from .._core import Tensor
 from ..compiled import jit, trace
-from ..ops.communication import _inside, _traced, shard
+from ..ops.communication import _axes_of, _inside, _sharded, _traced
 from ..tree import broadcast_prefix, tree_flatten, tree_leaves
 
 
@@ -29,10 +29,11 @@ def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding
     `axis_names` are the axes for whose ranks it is written, by default all; along the others its values are sharded as
     any.
 
-    Raises ValueError for layouts that do not fit, Error (E0210) for axes that do not divide and, when it is computed,
-    for a result that may differ along an axis which its layout does not name. `auto_sharding`: with in_specs a dict,
-    the compiler chooses what they leave open, and the function is compiled (nabla.jit with auto_shard). `debug`: every
-    call outside of traced functions prints the IR of the mapped function first, with layouts (nabla.trace).
+    Raises ValueError for trees that do not fit, Error (E0210) for layouts that do not fit, axes that do not divide and,
+    when it is computed, a result that may differ along an axis which its layout does not name. `auto_sharding`: with
+    in_specs a dict, the compiler chooses what they leave open, and the function is compiled (nabla.jit with
+    auto_shard). `debug`: every call outside of traced functions prints the IR of the mapped function first, with
+    layouts (nabla.trace).
     """
     if func is None:
         return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs,
@@ -67,8 +68,8 @@ def _printing(mapped, shown):
 
 
 def _whole(func, mesh, in_specs, out_specs):
-    def laid_out(x, spec):
-        return x if spec is None else shard(x, mesh, spec)
+    def laid_out(what, name, x, spec):
+        return x if spec is None else _sharded(f"shard_map: {what} of {name_of(func)}, ", x, mesh, spec, name=name)
 
     def results_laid_out(out):
         leaves, treedef = tree_flatten(out)
@@ -80,7 +81,8 @@ def _whole(func, mesh, in_specs, out_specs):
                 specs[i] = spec
         else:
             specs = _prefix("out_specs", func, out_specs, out)
-        return treedef.unflatten([laid_out(x, spec) for x, spec in zip(leaves, specs)])
+        return treedef.unflatten([laid_out("out_specs", _result_at(path), x, spec)
+                                  for path, x, spec in zip(treedef.leaf_paths(), leaves, specs)])
 
     @functools.wraps(func)
     def mapped(*args, **kwargs):
@@ -88,10 +90,16 @@ def _whole(func, mesh, in_specs, out_specs):
             if not isinstance(i, int) or not 0 <= i < len(args):
                 raise ValueError(f"shard_map: in_specs lays out argument {i!r}, and {name_of(func)} is called with "
                                  f"{len(args)}")
-        out = func(*[laid_out(a, in_specs.get(i)) for i, a in enumerate(args)], **kwargs)
+        names = Arguments.parameters(func)
+        names += [f"argument {i}" for i in range(len(names), len(args))]
+        out = func(*[laid_out("in_specs", names[i], a, in_specs.get(i)) for i, a in enumerate(args)], **kwargs)
         return results_laid_out(out)
 
     return mapped
+
+
+def _result_at(path):
+    return f"result {path}".rstrip()
 
 
 def _prefix(what, func, specs, tree):
@@ -110,14 +118,15 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
     if in_specs is None or out_specs is None:
         raise ValueError("shard_map: a function of one rank needs in_specs and out_specs; P() is whole on every rank")
     axes = list(mesh.axis_names) if axis_names is None else names_of(axis_names, "shard_map: axis_names")
-    for a in axes:
-        mesh.get_axis_size(a)
+    _axes_of(mesh, axes, f"shard_map of {name_of(func)}: axis_names")
 
-    def layouts(specs, tree, places, tensors, what):
+    def layouts(what, specs, tree, of, names):
+        """The layouts of the tensors of an Arguments or a Result, whose names errors say."""
         specs, out = _prefix(what, func, specs, tree), []
-        for place, t in zip(places, tensors):
+        for name, place, t in zip(names, of.places, of.tensors):
             spec = P() if specs[place] is None else specs[place]
-            out.append(spec_for(mesh, spec, t.ndim, what=f"shard_map: {what} of {t.type_str()}"))
+            tensor = f"shard_map: {what} of {name_of(func)}, {name}, {t.type_str()}"
+            out.append(spec_for(mesh, spec, t.ndim, tensor))
         return out
 
     if not _is_spec(in_specs) and not isinstance(in_specs, (list, tuple)):
@@ -135,7 +144,7 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
             raise ValueError(f"shard_map: in_specs has {len(prefix)} elements, and {name_of(func)} is called with "
                              f"{len(args)} arguments")
         _nabla.enter_mesh(mesh._native)
-        ins = layouts(prefix, tuple(args), arguments.places, arguments.tensors, "in_specs")
+        ins = layouts("in_specs", prefix, tuple(args), arguments, arguments.names(func))
         with wanting_multiples(parts_of(arguments.tensors, ins)):
             region = _nabla.Region(mesh._native, [s._layout() for s in ins], axes, arguments.tensors)
         made = []
@@ -157,7 +166,9 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
         def outs(_):
             result = made[0]
             prefix = tuple(out_specs) if isinstance(out_specs, list) else out_specs
-            specs = layouts(prefix, result.rebuild(result.tensors), result.places, result.tensors, "out_specs")
+            paths = result.treedef.leaf_paths()
+            specs = layouts("out_specs", prefix, result.rebuild(result.tensors), result,
+                            [_result_at(paths[place]) for place in result.places])
             return [s._layout() for s in specs]
 
         out = _traced(name_of(func), region, len(arguments.tensors), body, outs)
