@@ -145,13 +145,17 @@ class StrategyPass {
       out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
       return out;
     };
+    // Shards are even, also where the layout may be padded along its own axes.
     auto can_be_cut = [&](size_t d) {
-      return fits(along(d), leaf.type) && (!granules || has_granules(leaf.type.shape[d]));
+      const Sharding cut = along(d);
+      return fits(cut, leaf.type) && divides(mesh_, cut.dims[d].axes, leaf.type.shape[d]) &&
+             (!granules || has_granules(leaf.type.shape[d]));
     };
     for (bool taken : {false, true})
       for (size_t d = stacked; d < plain.dims.size(); ++d)
         if (plain.dims[d].axes.empty() != taken && can_be_cut(d)) return along(d);
     if (stacked && can_be_cut(0) && !alone) return layers_.push_back(leaf.name), along(0);
+    plain.allow_padding = false;  // remarks speak of axes alone
     if (leaf.type.rank() > 0 && !alone) whole_.push_back({fmt::format("{}: {}", leaf.name, leaf.type.str()), plain});
     return apart(leaf, own);
   }
