@@ -128,6 +128,49 @@ TEST(StrategyBytes, MicrobatchesExchangeLastOrEach) {
             (Payload{{"all_gather{dp}", m * (2 * p - 2 * layer)}, {"reduce_scatter{dp}", m * p}, {"all_reduce{dp}", loss}}));
 }
 
+// Gradients of which no rank keeps a share are exchanged once: all of an optimizer without state, and those that ranks do not divide.
+TEST(StrategyBytes, MicrobatchesExchangeOnceWhatStaysWhole) {
+  auto module = [](bool momentum) {
+    const std::string slots = momentum ? ", m.w, m.b" : "", params = momentum ? ", %m: f32[64,64], %mb: f32[3]" : "";
+    const std::string update = momentum ? "%n = add(%m, %g)\n  %nb = add(%mb, %gb)\n  %v = sub(%w, %n)\n  %vb = sub(%b, %nb)"
+                                        : "%v = sub(%w, %g)\n  %vb = sub(%b, %gb)";
+    return parsed(fmt::format(R"(nabla 1 traced
+mesh pod = {{dp=2, mb=4 temporal}}
+state w: f32[64,64]
+state b: f32[3]
+{0}entry step calls @step {{
+  reads w, b{1}
+  writes w, b{1}
+  inputs x
+  outputs loss
+}}
+func @loss(%w: f32[64,64], %b: f32[3], %x: f32[512,64]) {{
+  %h = dot_general(%x, %w) {{lhs_contract=[1], rhs_contract=[0]}}
+  %t = tanh(%h)
+  %s = slice(%t) {{starts=[0, 0], limits=[-1, 3], strides=[1, 1]}}
+  %all = broadcast_in_dim(%b) {{dims=[1], shape=[512, 3]}}
+  %y = mul(%s, %all)
+  %l = reduce_sum(%y) {{axes=[0, 1]}}
+  return %l
+}}
+func @step(%w: f32[64,64], %b: f32[3]{2}, %x: f32[512,64]) {{
+  %l, %g, %gb = value_and_grad(%w, %b, %x) {{callee=@loss, wrt=[0, 1]}}
+  {3}
+  return %v, %vb{4}, %l
+}}
+)", momentum ? "state m.w: f32[64,64]\nstate m.b: f32[3]\n" : "", slots, params, update, momentum ? ", %n, %nb" : ""));
+  };
+  const int64_t p = int64_t{64} * 64 * kF32, bias = 3 * kF32, loss = kF32, m = 4;
+  auto payload = [&](bool momentum, const char* level, const char* sync) {
+    return exchanged(module(momentum), {{"data-axes", "dp,mb"}, {"zero", level}}, sync).payload;
+  };
+  const Payload once = {{"all_reduce{dp}", p + bias + loss}};
+  for (const char* level : {"0", "1", "2"}) EXPECT_EQ(payload(false, level, ""), once) << level;
+  EXPECT_EQ(payload(false, "2", "each"), (Payload{{"all_reduce{dp}", m * (p + bias) + loss}}));
+  const Payload shares = {{"all_gather{dp}", p}, {"reduce_scatter{dp}", m * p}, {"all_reduce{dp}", bias + loss}};
+  EXPECT_EQ(payload(true, "2", ""), shares);
+}
+
 // An optimizer of one's own reads a gradient more than once: linear ops of it and others. It is exchanged once all the same, and
 // `each` acts as for any other.
 TEST(StrategyBytes, GradientsThatAreReadTwiceAreExchangedOnce) {

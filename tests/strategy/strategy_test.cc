@@ -221,6 +221,15 @@ TEST(Strategy, ZeroSaysWhatItDoesNotShare) {
   };
   const Options zero3 = {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "bias=tp"}};
   EXPECT_TRUE(said(text, zero3, "zero=3: bias: f32[6] stays cut as <tp> alone, as 4 ranks divide none of the dimensions of a part"));
+  std::string stateless = kModel;
+  for (const std::string k : {"0", "1", "b"}) {
+    stateless.replace(stateless.find("add(%m" + k + ", %g"), 11, "add(%m" + k + ", %m");
+    stateless.replace(stateless.find(", %n" + k + ")"), 4, ", %g");
+  }
+  for (const char* level : {"1", "2"})
+    EXPECT_TRUE(said(stateless, {{"data-axes", "dp"}, {"zero", level}},
+                     fmt::format("zero={}: the optimizer has no state that ranks could share: they keep gradients whole, and exchange "
+                                 "them as with zero=0", level)));
   text.replace(text.find("dp=4"), 4, "dp=1");
   EXPECT_TRUE(said(text, zero3, "zero=3: one rank lies along {dp}, which has all of the state"));
 }
