@@ -34,7 +34,7 @@ Steps take_through(Steps& from, std::string_view last) {
 
 namespace {
 
-// ZeRO of the second and third stage keeps a share of the gradients.
+// ZeRO of the second and third stage keeps a share of the gradients, where ranks have shares of what these update.
 bool shares_gradients(const CompileOptions& options) {
   auto strategy = options.pass_options.find("apply-strategy");
   if (strategy == options.pass_options.end()) return false;
@@ -59,7 +59,7 @@ void split_steps(std::vector<passes::Step> steps, const CompileOptions& options,
     if (auto more = options.pass_options.find(step.pass); more != options.pass_options.end())
       step.options.insert(more->second.begin(), more->second.end());
     if (options.deterministic && declares(step.pass, "deterministic")) step.options["deterministic"] = "true";
-    if (step.pass == "partition" && shares_gradients(options)) step.options.insert({"grad-sync", "each"});
+    if (step.pass == "partition" && shares_gradients(options)) step.options.insert({"grad-sync", "shares"});
     if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
     if ((step.pass == "plan-memory" || step.pass == "auto-shard") && !options.max_bytes.empty())
       step.options["max-bytes"] = options.max_bytes;

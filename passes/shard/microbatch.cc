@@ -74,7 +74,7 @@ class MicrobatchLoop {
  public:
   MicrobatchLoop(const OneMicrobatch& one, Exchange exchange, ir::Module& module, const ir::OpTable& ops)
       : one_(one),
-        each_(exchange == Exchange::kEach),
+        exchange_(exchange),
         f_(one.f),
         name_(one.axis.name),
         count_(one.axis.size),
@@ -89,7 +89,7 @@ class MicrobatchLoop {
 
   Result<ir::FunctionPtr> run() {
     (void)NABLA_TRY(order());
-    if (each_) gather_inside(), reduce_inside();
+    if (exchange_ != Exchange::kLast) gather_inside(), reduce_inside();
     for (size_t i = 0; i < f_.params.size(); ++i) parameter(i);
     for (const Node& n : f_.nodes)
       if (time_of(n) == kBefore) copy_node(n, f_, outer_, outside_);
@@ -165,7 +165,8 @@ class MicrobatchLoop {
     for (const Node& n : f_.nodes) {
       if (!is_sum(n) || joins(n, name_) || makers_[n.operands[0]] < 0 || readers[n.operands[0]] != 1) continue;
       const Node& sum = f_.nodes[static_cast<size_t>(makers_[n.operands[0]])];
-      if (is_sum(sum) && joins(sum, name_) && !waits(sum)) shares_[&sum] = &n;
+      const bool early = exchange_ == Exchange::kEach || n.op->name == "reduce_scatter";
+      if (early && is_sum(sum) && joins(sum, name_) && f_.type(sum.operands[0]).rank() > 0) shares_[&sum] = &n;
     }
   }
   static bool is_sum(const Node& n) {
@@ -174,8 +175,11 @@ class MicrobatchLoop {
   bool is_reduced_inside(const Node& n) const {
     return std::any_of(shares_.begin(), shares_.end(), [&](const auto& s) { return s.second == &n; });
   }
-  // Whether ranks exchange the sum after the loop, single numbers always.
-  bool waits(const Node& sum) const { return !each_ || f_.type(sum.operands[0]).rank() == 0; }
+  // Whether ranks exchange the sum after the loop, single numbers always: earlier they would send more, and keep as much.
+  bool waits(const Node& sum) const {
+    if (f_.type(sum.operands[0]).rank() == 0) return true;
+    return exchange_ == Exchange::kLast || (exchange_ == Exchange::kShares && !shares_.contains(&sum));
+  }
   // What one microbatch adds to a sum.
   Val summand_of(const Node& sum) {
     Val x = inside(sum.operands[0]);
@@ -394,7 +398,7 @@ class MicrobatchLoop {
   };
 
   const OneMicrobatch& one_;
-  bool each_;
+  Exchange exchange_;
   const Function& f_;
   const std::string& name_;
   int64_t count_;
@@ -446,7 +450,8 @@ Result<Exchange> exchange_option(const PassContext& context) {
   auto option = context.options.find("grad-sync");
   if (option == context.options.end() || option->second == "last") return Exchange::kLast;
   if (option->second == "each") return Exchange::kEach;
-  return error(Code::kBadOption, "partition: grad-sync is last or each, not `{}`", option->second);
+  if (option->second == "shares") return Exchange::kShares;
+  return error(Code::kBadOption, "partition: grad-sync is last, each or shares, not `{}`", option->second);
 }
 
 Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Module& local, const ir::OpTable& ops) {

@@ -7,8 +7,9 @@ namespace nabla::passes {
 
 /// When ranks exchange the sums that microbatches add to, gradients above all.
 enum class Exchange : uint8_t {
-  kLast,  ///< once, after the last of them
-  kEach,  ///< in each: what is kept is a rank's share; parameters are gathered for each as well
+  kLast,    ///< once, after the last of them
+  kEach,    ///< in each: what is kept is a rank's share; parameters are gathered for each as well
+  kShares,  ///< in each those of which a rank keeps a share, parameters as well; after the last what is whole on every rank
 };
 
 /// What the option `grad-sync` says; E0901 for another word.

@@ -143,13 +143,29 @@ LocationRef place_of(const Function& f, ValueId v) {
   return maker < 0 ? f.location : f.nodes[maker].location;
 }
 
+// "%3 is the result of add", where a sentence goes on about it: "%3, the result of add,".
+std::string as_subject(const std::string& who) {
+  constexpr std::string_view kIs = " is ";
+  const size_t is = who.find(kIs);
+  return who.starts_with('%') && is != who.npos ? who.substr(0, is) + ", " + who.substr(is + kIs.size()) + "," : who;
+}
+
+// Where an entry writes it, the leaf of the state is what it is known by.
+std::string described(const ir::Module& m, const Function& f, ValueId v) {
+  if (const ir::Entry* entry = m.entry_of(f.name); entry && ir::producers(f)[v] >= 0)
+    for (size_t r = 0; r < entry->writes.size(); ++r)
+      if (f.results[r] == v)
+        return fmt::format("the new value of state leaf {} in @{}", m.state[static_cast<size_t>(entry->writes[r])].name, f.name);
+  return ir::describe_value(f, v);
+}
+
 }  // namespace
 
 Result<Ok> Propagation::annotate(int priority) {
   for (size_t f = 0; f < m_.functions.size(); ++f) {
     const Function& function = *m_.functions[f];
     auto value = [&](ValueId v, const ir::Sharding& s) {
-      return annotate(static_cast<int>(f), v, &s, priority, {ir::describe_value(function, v), place_of(function, v)});
+      return annotate(static_cast<int>(f), v, &s, priority, {described(m_, function, v), place_of(function, v)});
     };
     // Describing a value looks through the whole function: only those of which something is said are.
     for (size_t v = 0; v < function.values.size(); ++v)
@@ -178,8 +194,9 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
       if (priority == 0 || unfit == kIndivisible) return contradiction(f, v, static_cast<int>(d), wish, said, unfit);
       if (!unfit && of_leaf_[at] && beside(f, v, *s, static_cast<int>(d), said)) continue;
       context_.remarks.push_back(
-          fmt::format("dimension {} of {} is not laid out along {}, which was asked for with less weight (priority {}): {}", d, said.who,
-                      ir::str(wish.axes), wish.priority, unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " already"));
+          fmt::format("dimension {} of {} is not laid out along {}, which was asked for with less weight (priority {}): {}", d,
+                      as_subject(said.who), ir::str(wish.axes), wish.priority,
+                      unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " already"));
       continue;
     }
     if (axes_[at].size() < wish.axes.size() || (said_by_.count(at) == 0)) said_by_[at] = said;
@@ -201,7 +218,7 @@ bool Propagation::beside(int f, ValueId v, const ir::Sharding& s, int dim, const
       axes.insert(axes.end(), wish.begin(), wish.end());
       if (misfit(at, axes, true)) continue;
       context_.remarks.push_back(fmt::format("{} is cut along {} in dimension {}{}: dimension {}, where that was asked for with less "
-                                             "weight (priority {}), lies along {} already", said.who, ir::str(wish), d,
+                                             "weight (priority {}), lies along {} already", as_subject(said.who), ir::str(wish), d,
                                              shared ? fmt::format(", beside {}", ir::str(axes_[at])) : "", dim,
                                              s.dims[static_cast<size_t>(dim)].priority, ir::str(axes_[first])));
       said_by_[at] = said;

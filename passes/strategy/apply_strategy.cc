@@ -77,6 +77,7 @@ class StrategyPass {
       size_t before = whole_.size();
       bool layers = s_.level == 3 && roles[i].stacked;
       leaf.sharding = std::make_shared<const Sharding>(after_batch(shared ? zeroed(leaf, own, layers) : apart(leaf, own)));
+      if (roles[i].kind == Kind::kOptimizer && leaf.type.rank() > 0) remembers_ = true;
       if (shared && leaf.type.rank() > 0 && whole_.size() == before) ++(roles[i].kind == Kind::kParameter ? parameters_ : slots_);
     }
     for (size_t e = 0; e < found.trains.size(); ++e) lay_out_inputs(out_.entries[e], found.trains[e]);
@@ -145,13 +146,17 @@ class StrategyPass {
       out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
       return out;
     };
+    // Shards are even, also where the layout may be padded along its own axes.
     auto can_be_cut = [&](size_t d) {
-      return fits(along(d), leaf.type) && (!granules || has_granules(leaf.type.shape[d]));
+      const Sharding cut = along(d);
+      return fits(cut, leaf.type) && divides(mesh_, cut.dims[d].axes, leaf.type.shape[d]) &&
+             (!granules || has_granules(leaf.type.shape[d]));
     };
     for (bool taken : {false, true})
       for (size_t d = stacked; d < plain.dims.size(); ++d)
         if (plain.dims[d].axes.empty() != taken && can_be_cut(d)) return along(d);
     if (stacked && can_be_cut(0) && !alone) return layers_.push_back(leaf.name), along(0);
+    plain.allow_padding = false;  // remarks speak of axes alone
     if (leaf.type.rank() > 0 && !alone) whole_.push_back({fmt::format("{}: {}", leaf.name, leaf.type.str()), plain});
     return apart(leaf, own);
   }
@@ -159,6 +164,9 @@ class StrategyPass {
     if (shards(mesh_, s_.zero) == 1)
       return context_.remarks.push_back(fmt::format("zero={}: one rank lies along {}, which has all of the state", s_.level,
                                                     ir::str(s_.zero)));
+    if (s_.level < 3 && !remembers_)
+      return context_.remarks.push_back(fmt::format("zero={}: the optimizer has no state that ranks could share: they keep gradients "
+                                                    "whole, and exchange them as with zero=0", s_.level));
     std::string what = s_.level == 3 ? fmt::format("{} parameter{} and ", parameters_, parameters_ == 1 ? "" : "s") : "";
     context_.remarks.push_back(fmt::format("zero={}: along {}, {} ranks, lie {}{} lea{} of the optimizer's state", s_.level,
                                            ir::str(s_.zero), shards(mesh_, s_.zero), what, slots_, slots_ == 1 ? "f" : "ves"));
@@ -213,7 +221,8 @@ class StrategyPass {
   PassContext& context_;
   std::vector<std::pair<std::string, Sharding>> whole_;  // leaves of which no dimension can be cut, or cut further, and how they lie
   std::vector<std::string> layers_;  // leaves of which a rank has whole layers
-  int64_t parameters_ = 0, slots_ = 0;  // that are
+  int64_t parameters_ = 0, slots_ = 0;  // that are shared
+  bool remembers_ = false;  // an optimizer has state, but for counters
 };
 
 // Which leaves live in the host's memory, beside those of which the program says it.

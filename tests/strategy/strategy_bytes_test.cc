@@ -61,37 +61,42 @@ TEST(StrategyBytes, SlotsLieAsTheParametersOfRulesDo) {
   EXPECT_EQ(made.state, 2 * p / ranks);
 }
 
-// Uneven shards of Megatron's two layouts: 7 and 6 of 13.
-TEST(StrategyBytes, SlotsArePaddedAsTheirParametersAre) {
-  const std::string text = R"(nabla 1 traced
-mesh pod = {tp=2}
-state p.w0: f32[16,13]
-state p.w1: f32[13,8]
-state opt.w0: f32[16,13]
-state opt.w1: f32[13,8]
-entry step calls @step {
+// Two layers with momentum, and the names that Python gives them.
+ir::Module two_layers(const std::string& mesh, int64_t width, int64_t outputs) {
+  const std::string w0 = fmt::format("f32[16,{}]", width), w1 = fmt::format("f32[{},{}]", width, outputs);
+  return parsed(fmt::format(R"(nabla 1 traced
+mesh pod = {{{0}}}
+state p.w0: {1}
+state p.w1: {2}
+state opt.w0: {1}
+state opt.w1: {2}
+entry step calls @step {{
   reads p.w0, p.w1, opt.w0, opt.w1
   writes p.w0, p.w1, opt.w0, opt.w1
   inputs x
-}
-func @loss(%w0: f32[16,13], %w1: f32[13,8], %x: f32[32,16]) {
-  %p = dot_general(%x, %w0) {lhs_contract=[1], rhs_contract=[0]}
+}}
+func @loss(%w0: {1}, %w1: {2}, %x: f32[32,16]) {{
+  %p = dot_general(%x, %w0) {{lhs_contract=[1], rhs_contract=[0]}}
   %h = tanh(%p)
-  %y = dot_general(%h, %w1) {lhs_contract=[1], rhs_contract=[0]}
+  %y = dot_general(%h, %w1) {{lhs_contract=[1], rhs_contract=[0]}}
   %q = mul(%y, %y)
-  %l = reduce_sum(%q) {axes=[0, 1]}
+  %l = reduce_sum(%q) {{axes=[0, 1]}}
   return %l
-}
-func @step(%w0: f32[16,13], %w1: f32[13,8], %m0: f32[16,13], %m1: f32[13,8], %x: f32[32,16]) {
-  %g0, %g1 = grad(%w0, %w1, %x) {callee=@loss, wrt=[0, 1]}
+}}
+func @step(%w0: {1}, %w1: {2}, %m0: {1}, %m1: {2}, %x: f32[32,16]) {{
+  %g0, %g1 = grad(%w0, %w1, %x) {{callee=@loss, wrt=[0, 1]}}
   %n0 = add(%m0, %g0)
   %n1 = add(%m1, %g1)
   %v0 = sub(%w0, %n0)
   %v1 = sub(%w1, %n1)
   return %v0, %v1, %n0, %n1
+}}
+)", mesh, w0, w1));
 }
-)";
-  Exchanged made = exchanged(parsed(text), {{"layouts", "p.w0=,tp allow_padding;p.w1=tp, allow_padding"}});
+
+// Uneven shards of Megatron's two layouts: 7 and 6 of 13.
+TEST(StrategyBytes, SlotsArePaddedAsTheirParametersAre) {
+  Exchanged made = exchanged(two_layers("tp=2", 13, 8), {{"layouts", "p.w0=,tp allow_padding;p.w1=tp, allow_padding"}});
   EXPECT_EQ(made.payload, (Payload{{"all_reduce{tp}", 32 * 8 * kF32}}));
   EXPECT_EQ(made.state, 2 * (16 * 7 + 7 * 8) * kF32);
 }
@@ -130,6 +135,15 @@ func @step(%w: f32[64,33], %m: f32[64,33], %x: f32[512,64]) {
   EXPECT_EQ(made.state, w / 2 + w / 4);
 }
 
+// Nine columns have no two halves, whatever padding the rule allows: ZeRO takes the rows beside tp, of parameter and slot alike.
+TEST(StrategyBytes, ZeroCutsEvenlyWhereRulesMayPad) {
+  Exchanged made = exchanged(two_layers("dp=2, tp=2", 12, 9),
+                             {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "p.w1=tp, allow_padding"}});
+  const int64_t w0 = int64_t{16} * 6 * kF32, w1 = int64_t{6} * 9 * kF32;  // of the ranks along dp
+  EXPECT_EQ(made.state, 2 * (w0 + w1) / 2);
+  EXPECT_EQ(made.payload, (Payload{{"all_gather{dp}", w0 + w1}, {"reduce_scatter{dp}", w0 + w1}, {"all_reduce{tp}", 16 * 9 * kF32}}));
+}
+
 // Gradients of microbatches are exchanged once after the last, or for each; parameters with them.
 TEST(StrategyBytes, MicrobatchesExchangeLastOrEach) {
   const int64_t p = kElements * kF32, loss = kF32, layer = kWidth * kWidth * kF32, m = 4;
@@ -146,6 +160,49 @@ TEST(StrategyBytes, MicrobatchesExchangeLastOrEach) {
   EXPECT_EQ(payload("3", "last"), once);
   EXPECT_EQ(payload("3", ""),
             (Payload{{"all_gather{dp}", m * (2 * p - 2 * layer)}, {"reduce_scatter{dp}", m * p}, {"all_reduce{dp}", loss}}));
+}
+
+// Gradients of which no rank keeps a share are exchanged once: all of an optimizer without state, and those that ranks do not divide.
+TEST(StrategyBytes, MicrobatchesExchangeOnceWhatStaysWhole) {
+  auto module = [](bool momentum) {
+    const std::string slots = momentum ? ", m.w, m.b" : "", params = momentum ? ", %m: f32[64,64], %mb: f32[3]" : "";
+    const std::string update = momentum ? "%n = add(%m, %g)\n  %nb = add(%mb, %gb)\n  %v = sub(%w, %n)\n  %vb = sub(%b, %nb)"
+                                        : "%v = sub(%w, %g)\n  %vb = sub(%b, %gb)";
+    return parsed(fmt::format(R"(nabla 1 traced
+mesh pod = {{dp=2, mb=4 temporal}}
+state w: f32[64,64]
+state b: f32[3]
+{0}entry step calls @step {{
+  reads w, b{1}
+  writes w, b{1}
+  inputs x
+  outputs loss
+}}
+func @loss(%w: f32[64,64], %b: f32[3], %x: f32[512,64]) {{
+  %h = dot_general(%x, %w) {{lhs_contract=[1], rhs_contract=[0]}}
+  %t = tanh(%h)
+  %s = slice(%t) {{starts=[0, 0], limits=[-1, 3], strides=[1, 1]}}
+  %all = broadcast_in_dim(%b) {{dims=[1], shape=[512, 3]}}
+  %y = mul(%s, %all)
+  %l = reduce_sum(%y) {{axes=[0, 1]}}
+  return %l
+}}
+func @step(%w: f32[64,64], %b: f32[3]{2}, %x: f32[512,64]) {{
+  %l, %g, %gb = value_and_grad(%w, %b, %x) {{callee=@loss, wrt=[0, 1]}}
+  {3}
+  return %v, %vb{4}, %l
+}}
+)", momentum ? "state m.w: f32[64,64]\nstate m.b: f32[3]\n" : "", slots, params, update, momentum ? ", %n, %nb" : ""));
+  };
+  const int64_t p = int64_t{64} * 64 * kF32, bias = 3 * kF32, loss = kF32, m = 4;
+  auto payload = [&](bool momentum, const char* level, const char* sync) {
+    return exchanged(module(momentum), {{"data-axes", "dp,mb"}, {"zero", level}}, sync).payload;
+  };
+  const Payload once = {{"all_reduce{dp}", p + bias + loss}};
+  for (const char* level : {"0", "1", "2"}) EXPECT_EQ(payload(false, level, ""), once) << level;
+  EXPECT_EQ(payload(false, "2", "each"), (Payload{{"all_reduce{dp}", m * (p + bias) + loss}}));
+  const Payload shares = {{"all_gather{dp}", p}, {"reduce_scatter{dp}", m * p}, {"all_reduce{dp}", bias + loss}};
+  EXPECT_EQ(payload(true, "2", ""), shares);
 }
 
 // An optimizer of one's own reads a gradient more than once: linear ops of it and others. It is exchanged once all the same, and

@@ -188,6 +188,29 @@ TEST(Strategy, ZeroGoesBesideOtherAxes) {
   EXPECT_NE(made.layouts.find("\nbias <{tp, dp}p1>\n"), std::string::npos) << made.layouts;
 }
 
+// Padding is for the axes of the rule: ZeRO divides evenly, a free dimension first, of slots as of their parameters.
+TEST(Strategy, ZeroDividesEvenlyWhereRulesMayPad) {
+  auto laid_out = [](int64_t columns, int tp) {
+    std::string text = kModel;
+    text.replace(text.find("tp=2"), 4, fmt::format("tp={}", tp));
+    for (size_t at = 0; (at = text.find("f32[32,16]", at)) != std::string::npos; ++at)
+      text.replace(at, 10, fmt::format("f32[32,{}]", columns));
+    return applied(parsed(text), {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "w1=tp, allow_padding"}});
+  };
+  for (const std::string leaf : {"\nw1 ", "\nmomentum.w1 "}) {
+    const auto lies = [&](int64_t columns, int tp, const std::string& layout) {
+      const std::string found = laid_out(columns, tp).layouts;
+      EXPECT_NE(found.find(leaf + layout + "\n"), std::string::npos) << leaf << columns << ", tp=" << tp << ": " << found;
+    };
+    lies(16, 5, "<tp, {dp}p1> allow_padding");
+    lies(9, 2, "<{tp, dp}p1, {}> allow_padding");
+    lies(9, 5, "<tp, {}> replicated {dp} allow_padding");
+  }
+  const std::vector<std::string> remarks = laid_out(9, 5).remarks;
+  const std::string expected = "zero=3: w1: f32[32,9] stays cut as <tp, {}> alone, as 4 ranks divide none of the dimensions of a part";
+  EXPECT_EQ(std::count(remarks.begin(), remarks.end(), expected), 1) << remarks.back();
+}
+
 // What is not shared is said as it is: of what another axis cuts already, and where one rank has all.
 TEST(Strategy, ZeroSaysWhatItDoesNotShare) {
   std::string text = kModel;
@@ -198,6 +221,15 @@ TEST(Strategy, ZeroSaysWhatItDoesNotShare) {
   };
   const Options zero3 = {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "bias=tp"}};
   EXPECT_TRUE(said(text, zero3, "zero=3: bias: f32[6] stays cut as <tp> alone, as 4 ranks divide none of the dimensions of a part"));
+  std::string stateless = kModel;
+  for (const std::string k : {"0", "1", "b"}) {
+    stateless.replace(stateless.find("add(%m" + k + ", %g"), 11, "add(%m" + k + ", %m");
+    stateless.replace(stateless.find(", %n" + k + ")"), 4, ", %g");
+  }
+  for (const char* level : {"1", "2"})
+    EXPECT_TRUE(said(stateless, {{"data-axes", "dp"}, {"zero", level}},
+                     fmt::format("zero={}: the optimizer has no state that ranks could share: they keep gradients whole, and exchange "
+                                 "them as with zero=0", level)));
   text.replace(text.find("dp=4"), 4, "dp=1");
   EXPECT_TRUE(said(text, zero3, "zero=3: one rank lies along {dp}, which has all of the state"));
 }
