@@ -200,7 +200,8 @@ std::vector<Pass> collective_passes() {
        "gathers parameters again for late readers",
        "A gathered parameter that is read early and again late, with gathers of others in between, is gathered twice, so "
        "that the whole is not kept meanwhile: the backward pass of ZeRO-3 gathers what the forward pass gathered (FSDP's "
-       "reshard_after_forward). Runs after equal gathers are merged, one of which partition makes for every reader; later "
+       "reshard_after_forward). With `reshard-after-forward` false it is kept instead, by a loop over layers as a stack of all trips "
+       "for the loop of the way back. Runs after equal gathers are merged, one of which partition makes for every reader; later "
        "merges see that these differ.",
        Stage::kLocal,
        Stage::kLocal,

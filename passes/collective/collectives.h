@@ -14,7 +14,8 @@ Result<ir::Module> create_reduce_scatters(const ir::Module& module, PassContext&
 /// local -> local, before equal nodes are merged for the last time. An all_gather of a parameter, or of what movements and
 /// conversions make of one (masters in f32 that are gathered in bf16), whose result is read early and again late, with gathers of other
 /// parameters in between, is made again for the late readers, so that neither the whole is kept meanwhile nor what has been made of
-/// the rank's part (FSDP's reshard_after_forward). Option `reshard-after-forward`: `false` leaves it.
+/// the rank's part (FSDP's reshard_after_forward). Option `reshard-after-forward`: with `false` no
+/// gather is made again, nor by a loop for the way back through layers that a loop has run, which stacks them for it (keep_gathers.h).
 Result<ir::Module> regather(const ir::Module& module, PassContext& context);
 
 /// local -> local, after lower-collectives. Collectives of the same kind, group and dtype become one of their values

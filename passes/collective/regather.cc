@@ -3,6 +3,7 @@
 #include <set>
 
 #include "passes/collective/collectives.h"
+#include "passes/collective/keep_gathers.h"
 #include "passes/collective/parameters.h"
 #include "passes/rewrite.h"
 
@@ -126,9 +127,12 @@ Result<ir::Module> regather(const ir::Module& module, PassContext& context) {
     return error(Code::kBadOption, "regather: reshard-after-forward is true or false, not `{}`", wanted);
   if (!module.mesh()) return module;
   if (wanted == "false") {
+    const size_t remarks = context.remarks.size();
+    ir::Module kept = NABLA_TRY(with_kept_gathers(module, context));
     bool any = std::any_of(module.functions.begin(), module.functions.end(), [](const auto& f) { return !Regathers(*f).run().empty(); });
-    if (!any) context.remarks.push_back("reshard-after-forward=false: no parameter would be gathered again for the way back in any case");
-    return module;
+    if (!any && context.remarks.size() == remarks)
+      context.remarks.push_back("reshard-after-forward=false: no parameter would be gathered again for the way back in any case");
+    return kept;
   }
   ir::Module out = module;
   for (ir::FunctionPtr& f : out.functions) f = with_regathers(f, module, context.ops);

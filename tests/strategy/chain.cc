@@ -60,14 +60,23 @@ ir::Module chain(const std::string& mesh, Update update, bool halves) {
   return *m;
 }
 
-ir::Module stacked(const std::string& mesh) {
-  std::string all = fmt::format("f32[{0},{1},{1}]", kLayers, kWidth), batch = fmt::format("f32[{},{}]", kBatch, kWidth);
+ir::Module stacked(const std::string& mesh, Layers layers) {
+  std::string slice = fmt::format("f32[{0},{0}]", kWidth), batch = fmt::format("f32[{},{}]", kBatch, kWidth), run;
+  std::string all = fmt::format("f32[{0},{1},{1}]", kLayers, kWidth);
+  int trips = kLayers;
+  if (layers == Layers::kGroups) {
+    trips = 2, slice = fmt::format("f32[{0},{1},{1}]", kLayers / 2, kWidth), all = fmt::format("f32[2,{0},{1},{1}]", kLayers / 2, kWidth);
+    run = fmt::format("scan(%h, %w) {{body=@layer, consts=0, carries=1, length=[{}]}}", kLayers / 2);
+  } else if (layers == Layers::kRemat) {
+    run = "remat(%h, %w) {callee=@layer}";
+  }
   std::string text = fmt::format("nabla 1 traced\nmesh pod = {{{1}}}\nstate w: {0}\nstate m.w: {0}\n", all, mesh);
   text += "entry step calls @step {\n  reads w, m.w\n  writes w, m.w\n  inputs x\n  outputs loss\n}\n";
   text += fmt::format("func @layer(%h: {0}, %w: f32[{1},{1}]) {{\n", batch, kWidth);
   text += "  %p = dot_general(%h, %w) {lhs_contract=[1], rhs_contract=[0]}\n  %n = tanh(%p)\n  return %n\n}\n";
+  if (!run.empty()) text += fmt::format("func @outer(%h: {}, %w: {}) {{\n  %n = {}\n  return %n\n}}\n", batch, slice, run);
   text += fmt::format("func @loss(%w: {}, %x: {}) {{\n", all, batch);
-  text += fmt::format("  %h = scan(%x, %w) {{body=@layer, consts=0, carries=1, length=[{}]}}\n", kLayers);
+  text += fmt::format("  %h = scan(%x, %w) {{body=@{}, consts=0, carries=1, length=[{}]}}\n", run.empty() ? "layer" : "outer", trips);
   text += "  %q = mul(%h, %h)\n  %l = reduce_sum(%q) {axes=[0, 1]}\n  return %l\n}\n";
   text += fmt::format("func @step(%w: {0}, %m: {0}, %x: {1}) {{\n", all, batch);
   text += "  %l, %g = value_and_grad(%w, %x) {callee=@loss, wrt=[0]}\n  %n = add(%m, %g)\n  %v = sub(%w, %n)\n";

@@ -20,7 +20,13 @@ enum class Update : uint8_t {
 /// A chain of square layers with momentum (leaves w0, m.w0, w1, ...), trained on a batch of which even a part is larger
 /// than a weight: of smaller ones ranks would exchange activations. With `halves` products are those of weights as bf16.
 ir::Module chain(const std::string& mesh, Update update = Update::kPlain, bool halves = false);
+/// How a scan runs layers.
+enum class Layers : uint8_t {
+  kPlain,
+  kRemat,   ///< computed again on the way back
+  kGroups,  ///< two scans within one, of half of the layers each
+};
 /// The same layers as slices of one leaf (w, m.w), which a scan runs.
-ir::Module stacked(const std::string& mesh);
+ir::Module stacked(const std::string& mesh, Layers layers = Layers::kPlain);
 
 }  // namespace nabla::strategy_tests

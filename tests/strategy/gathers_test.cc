@@ -1,9 +1,11 @@
-// What ZeRO-3 gathers: how often, and how many bytes.
+// What ZeRO-3 gathers: how often, how many bytes, and what notes say of it.
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "cli/driver/compile.h"
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
 #include "tests/shard/collectives_of.h"
 #include "tests/strategy/chain.h"
 #include "tests/strategy/trained.h"
@@ -13,27 +15,30 @@ namespace {
 
 using Options = std::map<std::string, std::map<std::string, std::string>>;
 
-driver::CompileOptions zero3(Options options) {
-  options["apply-strategy"] = {{"data-axes", "dp"}, {"zero", "3"}};
+driver::CompileOptions zero3(Options options, bool microbatches = false) {
+  options["apply-strategy"].insert({{"data-axes", microbatches ? "dp,mb" : "dp"}, {"zero", "3"}});
   return {.target = "cpu", .library = false, .pass_options = std::move(options), .jobs = 2};
 }
 
 struct Gathers {
   int64_t calls = 0, bytes = 0;
+  std::vector<std::string> notes;  ///< of the pass that is asked for
 };
 
-Gathers gathers(const ir::Module& m, const Options& options) {
+Gathers gathers(const ir::Module& m, const Options& options, const std::string& pass = "regather") {
   Gathers out;
-  auto made = driver::lower_module(m, zero3(options));
+  auto made = driver::lower_module(m, zero3(options, m.meshes[0].axes.size() > 1));
   EXPECT_TRUE(made.ok()) << to_string(made.errors());
   if (!made.ok()) return out;
+  for (const passes::PassReport& report : made->passes)
+    if (report.pass == pass) out.notes = report.remarks;
   shard_tests::for_each_collective(made->planned, "step", [&](const ir::Function& f, const ir::Node& n, int64_t times) {
     if (n.op->name == "all_gather") out.calls += times, out.bytes += times * f.type(n.results[0]).bytes().value();
   });
   return out;
 }
 
-constexpr int64_t kHalves = kWidth * kWidth * 2;
+constexpr int64_t kHalves = kWidth * kWidth * 2, kWhole = kWidth * kWidth * kF32;
 const Options kAgain, kKept = {{"regather", {{"reshard-after-forward", "false"}}}};
 Options one_by_one(Options options) {
   options["bucket-collectives"]["bucket-bytes"] = "0";
@@ -48,6 +53,7 @@ TEST(Gathers, OfMastersInHalves) {
     Gathers got = gathers(m, options);
     EXPECT_EQ(got.calls, calls);
     EXPECT_EQ(got.bytes, layers * kHalves);
+    EXPECT_EQ(got.notes, std::vector<std::string>());
   };
   expect(one_by_one(kAgain), 6, 6);
   expect(one_by_one(kKept), 4, 4);
@@ -65,8 +71,70 @@ TEST(Gathers, ConversionsAreMadeAgain) {
   ASSERT_TRUE(made.ok()) << to_string(made.errors());
   std::map<ir::ValueId, int64_t> readers;
   for (const ir::Node& n : made->planned.find("step")->nodes) {
-    if (n.op->name == "all_gather") EXPECT_EQ(++readers[n.operands[0]], 1);
+    if (n.op->name != "all_gather") continue;
+    EXPECT_EQ(++readers[n.operands[0]], 1);
   }
+}
+
+// What a loop gathers of its slices is stacked for the loop of the way back, if it is to be kept.
+TEST(Gathers, KeptByALoop) {
+  for (Layers layers : {Layers::kPlain, Layers::kRemat}) {
+    const ir::Module m = stacked("dp=4", layers);
+    const std::string name = layers == Layers::kRemat ? "outer" : "layer";
+    Gathers again = gathers(m, kAgain), kept = gathers(m, kKept);
+    EXPECT_EQ(again.calls, 2 * kLayers);
+    EXPECT_EQ(again.bytes, 2 * kLayers * kWhole);
+    EXPECT_EQ(again.notes, std::vector<std::string>());
+    EXPECT_EQ(kept.calls, kLayers);
+    EXPECT_EQ(kept.bytes, kLayers * kWhole);
+    EXPECT_EQ(kept.notes, std::vector<std::string>{fmt::format("reshard-after-forward=false: what @{0}.vjp_fwd.step gathers of %w is kept "
+                                                               "for @{0}.vjp_bwd.step, 65536 bytes of all 4 trips", name)});
+    const std::vector<Literal> expected = trained(m, zero3(kAgain));
+    ASSERT_EQ(expected.size(), 3u);
+    EXPECT_EQ(trained(m, zero3(kKept)), expected);
+  }
+}
+
+// Loops within a loop keep nothing for those of another loop, and the note says so.
+TEST(Gathers, OfLoopsWithinLoopsAreNotKept) {
+  Gathers kept = gathers(stacked("dp=4", Layers::kGroups), kKept);
+  EXPECT_EQ(kept.calls, 2 * kLayers);
+  EXPECT_EQ(kept.notes, std::vector<std::string>{"reshard-after-forward=false: %w is gathered in @layer.vjp_fwd.step and in "
+                                                 "@layer.vjp_bwd.step all the same: what loops within a loop, or branches, gather "
+                                                 "is kept for nothing outside of them"});
+}
+
+// In a microbatch, too, and no longer than it takes.
+TEST(Gathers, KeptByALoopOfAMicrobatch) {
+  const ir::Module m = stacked("dp=2, mb=4 temporal");
+  EXPECT_EQ(gathers(m, kAgain).calls, 4 * 2 * kLayers);
+  Gathers kept = gathers(m, kKept);
+  EXPECT_EQ(kept.calls, 4 * kLayers);
+  EXPECT_EQ(kept.notes.size(), 1u);
+}
+
+// What a function computes again reads what it has gathered before.
+TEST(Gathers, KeptForWhatIsComputedAgain) {
+  std::string text = ir::print(chain("dp=4")), args, params;
+  const std::string called = "callee=@loss";
+  text.replace(text.find(called), called.size(), "callee=@again");
+  for (int i = 0; i < kLayers; ++i) args += fmt::format("%w{}, ", i), params += fmt::format("%w{0}: f32[{1},{1}], ", i, kWidth);
+  text += fmt::format("func @again({}%x: f32[{},{}]) {{\n", params, kBatch, kWidth);
+  text += fmt::format("  %l = remat({}%x) {{callee=@loss}}\n  return %l\n}}\n", args);
+  auto m = ir::parse_module(text, "again.nbl", ops::all_ops());
+  ASSERT_TRUE(m.ok()) << to_string(m.errors());
+  Gathers again = gathers(*m, one_by_one(kAgain)), kept = gathers(*m, one_by_one(kKept));
+  EXPECT_EQ(again.calls, 2 * kLayers);
+  EXPECT_EQ(kept.calls, kLayers);
+  ASSERT_EQ(kept.notes.size(), static_cast<size_t>(kLayers));
+  EXPECT_EQ(kept.notes[0], "reshard-after-forward=false: @step keeps what it gathers of %w0 for what it computes again");
+}
+
+TEST(Gathers, NothingToKeep) {
+  Options options = kKept;
+  options["apply-strategy"]["zero"] = "1";
+  EXPECT_EQ(gathers(stacked("dp=4"), options).notes,
+            std::vector<std::string>{"reshard-after-forward=false: no parameter would be gathered again for the way back in any case"});
 }
 
 }  // namespace
