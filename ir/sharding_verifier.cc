@@ -80,6 +80,8 @@ Status check_temporal(const Mesh& mesh, const Axes& axes, const std::string& wha
   return Ok{};
 }
 
+constexpr const char* kOtherSizes = "trace the program with a mesh of these sizes: what its ranks exchange follows from them";
+
 // Of a manual region: its collectives are those of so many ranks.
 Status check_sizes(const Mesh& mesh, const Node& node, const Ints& sizes) {
   const Axes& axes = node.attrs.get_axes("axes");
@@ -89,7 +91,7 @@ Status check_sizes(const Mesh& mesh, const Node& node, const Ints& sizes) {
     if (ranks == sizes[i]) continue;
     Diagnostic d = refuse(node.op->name, fmt::format("the region is written for {} ranks along {}, and mesh {} has {}",
                                                      sizes[i], axes[i].name, mesh.name, ranks));
-    d.help = "trace the program with a mesh of these sizes: what its ranks exchange follows from them";
+    d.help = kOtherSizes;
     return beside_mesh(mesh, d);
   }
   return Ok{};
@@ -117,9 +119,11 @@ Status check_attributes(const Mesh& mesh, const Function& f, const Node& node) {
     if (!axes) continue;
     (void)NABLA_TRY(beside_mesh(mesh, check_axes(mesh, *axes, node.op->name)));
     int64_t count = shards(mesh, *axes);
-    if (shards_attr && std::get<int64_t>(*shards_attr) != count)
-      return beside_mesh(mesh, refuse(node.op->name, fmt::format("{} are {} ranks of mesh {}, not {}", str(*axes), count,
-                                                                 mesh.name, std::get<int64_t>(*shards_attr))));
+    if (!shards_attr || std::get<int64_t>(*shards_attr) == count) continue;
+    Diagnostic d = refuse(node.op->name, fmt::format("{} are {} ranks of mesh {}, not {}", str(*axes), count, mesh.name,
+                                                     std::get<int64_t>(*shards_attr)));
+    d.help = kOtherSizes;
+    return beside_mesh(mesh, d);
   }
   return Ok{};
 }

@@ -44,6 +44,12 @@ std::vector<std::string> axes_of_region() {
   return {};
 }
 
+Error with_help(const Error& e, std::string help) {
+  Diagnostic d = e.diagnostics()[0];
+  d.help = std::move(help);
+  return Error(std::move(d));
+}
+
 // A collective where no region is written for the ranks along the axis; "": where there is no region.
 Error misplaced(const char* what, const std::string& axis, const std::vector<std::string>& manual, const Site& site) {
   std::string collective = axis.empty() ? what : fmt::format("{} along {}", what, axis);
@@ -51,10 +57,8 @@ Error misplaced(const char* what, const std::string& axis, const std::vector<std
                 ? error_at(site, Code::kBadSharding, "{}: the function is not written for the ranks of a mesh", collective)
                 : error_at(site, Code::kBadSharding, "{}: the region around it is written for the ranks along {} alone",
                            collective, text(manual));
-  Diagnostic d = e.diagnostics()[0];
-  d.help = manual.empty() ? "use it in the function of a shard_map; elsewhere what ranks exchange follows from layouts"
-                          : fmt::format("add {} to the axes of the shard_map", axis);
-  return Error(std::move(d));
+  return with_help(e, manual.empty() ? "use it in the function of a shard_map; elsewhere what ranks exchange follows from layouts"
+                                     : fmt::format("add {} to the axes of the shard_map", axis));
 }
 
 // Attributes of a collective along these axes.
@@ -65,7 +69,9 @@ ir::Attrs group(const char* what, const AxisNames& axes, const Site& site) {
   ir::Axes list;
   for (const std::string& name : names) list.push_back({name});
   if (Status known = ir::check_axes(mesh, list, what); !known.ok())
-    throw error_at(site, Code::kBadSharding, "{}", known.errors()[0].message);
+    throw with_help(error_at(site, Code::kBadSharding, "{}", known.errors()[0].message),
+                    manual.empty() ? fmt::format("the axes of mesh {} are {}", mesh.name, text(mesh.axis_names()))
+                                   : fmt::format("the region around it is written for the ranks along {}", text(manual)));
   for (const std::string& name : names)
     if (!contains(manual, name)) throw misplaced(what, name, manual, site);
   return {{"axes", list}, {"shards", shards(mesh, list)}};
@@ -84,11 +90,9 @@ Tensor reduced(const char* what, const Arg& x, const AxisNames& axes, const char
 void check_reduce_op(const char* what, const std::string& reduce_op, const std::vector<std::string>& known, const Site& site) {
   if (contains(known, reduce_op)) return;
   Error e = error_at(site, Code::kBadAttribute, "{}: reduce_op is one of {}, got \"{}\"", what, text(known), reduce_op);
-  Diagnostic d = e.diagnostics()[0];
-  d.help = mesh_of(what, site).size_of(reduce_op) > 0 ? fmt::format("{} is an axis of the mesh: axes come last", reduce_op)
-           : known.size() == 1                        ? "all_reduce has other combinations, of which ranks can take their parts"
-                                                      : "reduce over gathered values (all_gather) for any other combination";
-  throw Error(std::move(d));
+  throw with_help(e, mesh_of(what, site).size_of(reduce_op) > 0 ? fmt::format("{} is an axis of the mesh: axes come last", reduce_op)
+                     : known.size() == 1 ? "all_reduce has other combinations, of which ranks can take their parts"
+                                         : "reduce over gathered values (all_gather) for any other combination");
 }
 
 // As Python's ppermute says it.
@@ -117,10 +121,10 @@ void check_pairs(const Arg& x, const std::vector<std::pair<int64_t, int64_t>>& p
 }
 
 // E0207 or E0210 where the ranks do not divide a dimension.
-ir::Type part_of(const ir::Mesh& mesh, const ir::Sharding& s, const Tensor& x, size_t argument, const Site& site) {
+ir::Type part_of(const ir::Mesh& mesh, const ir::Sharding& s, const Tensor& x, const std::string& argument, const Site& site) {
   ir::Type type = x.type();
   std::string name = name_of(x).empty() ? "" : " %" + name_of(x);
-  Status fits = ir::check_sharding(mesh, s, type, fmt::format("shard_map: argument {}{}", argument, name));
+  Status fits = ir::check_sharding(mesh, s, type, argument + name);
   if (!fits.ok()) {
     Diagnostic d = fits.errors()[0];
     d.location = locate(site, "");
@@ -133,17 +137,17 @@ ir::Type part_of(const ir::Mesh& mesh, const ir::Sharding& s, const Tensor& x, s
   return type;
 }
 
-void check_specs(const std::vector<P>& specs, size_t tensors, const char* what, const char* of, const Site& site) {
+void check_specs(const std::string& what, const std::vector<P>& specs, size_t tensors, const char* name, const char* of, const Site& site) {
   if (specs.size() == tensors) return;
-  throw error_at(site, Code::kBadSharding, "shard_map: {} has {} layouts, {} {} tensors", what, specs.size(), of,
+  throw error_at(site, Code::kBadSharding, "{}: {} has {} layouts, {} {} tensors", what, name, specs.size(), of,
                  tensors);
 }
 
 }  // namespace
 
-Region::Region(std::vector<P> in, std::vector<std::string> axes, std::vector<Tensor> operands, Site site)
-    : operands_(std::move(operands)), site_(site) {
-  const ir::Mesh& mesh = mesh_of("shard_map", site);
+Region::Region(std::vector<P> in, std::vector<std::string> axes, std::vector<Tensor> operands, Site site, std::string what)
+    : operands_(std::move(operands)), site_(site), what_(std::move(what)) {
+  const ir::Mesh& mesh = mesh_of(what_.c_str(), site);
   std::vector<std::string> taken = manual_axes();
   if (axes.empty())
     for (const std::string& name : mesh.axis_names())
@@ -152,17 +156,16 @@ Region::Region(std::vector<P> in, std::vector<std::string> axes, std::vector<Ten
     axes_.push_back({name});
     sizes_.push_back(mesh.size_of(name));
     if (contains(taken, name))
-      throw error_at(site, Code::kBadSharding,
-                     "shard_map: it is inside of a region that is written for the ranks along {} "
-                     "already",
-                     name);
+      throw with_help(error_at(site, Code::kBadSharding,
+                               "{}: it is inside of a region that is written for the ranks along {} already", what_, name),
+                      "a region in another one is for other axes: say those of both, in Python by axis_names= of shard_map");
   }
-  if (Status known = ir::check_axes(mesh, axes_, "shard_map"); !known.ok())
+  if (Status known = ir::check_axes(mesh, axes_, what_); !known.ok())
     throw error_at(site, Code::kBadSharding, "{}", known.errors()[0].message);
-  check_specs(in, operands_.size(), "in_specs", "its arguments have", site);
+  check_specs(what_, in, operands_.size(), "in_specs", "its arguments have", site);
   for (size_t i = 0; i < in.size(); ++i) {
     in_.push_back(in[i].sharding);
-    parts_.push_back(part_of(mesh, in_[i], operands_[i], i, site));
+    parts_.push_back(part_of(mesh, in_[i], operands_[i], fmt::format("{}: argument {}", what_, i), site));
   }
 }
 
@@ -170,12 +173,12 @@ void Region::enter() const {
   for (const ir::AxisRef& a : axes_) Frame::current()->manual.push_back(a.name);
   for (size_t i = 0; i < operands_.size(); ++i)
     if (parts_[i] != operands_[i].type())
-      Frame::current()->parts.push_back(fmt::format("argument {} of the shard_map is the part {} of {}, laid out as {}", i, parts_[i].str(),
+      Frame::current()->parts.push_back(fmt::format("argument {} of {} is the part {} of {}, laid out as {}", i, what_, parts_[i].str(),
                                                     operands_[i].type().str(), in_[i].str()));
 }
 
 std::vector<Tensor> Region::call(const TracedFunction& f, const std::vector<P>& out) const {
-  check_specs(out, f.function->results.size(), "out_specs", "its result has", site_);
+  check_specs(what_, out, f.function->results.size(), "out_specs", "its result has", site_);
   AtSite at(site_);
   std::vector<Arg> operands;
   ir::Shardings in = in_, outer;

@@ -35,7 +35,9 @@ struct AxisNames {
 /// The node of a region: layouts are one per tensor of the arguments and of the result.
 class Region {
  public:
-  Region(std::vector<P> in, std::vector<std::string> axes, std::vector<Tensor> operands, Site site);
+  /// `what`: whose region it is, in errors.
+  Region(std::vector<P> in, std::vector<std::string> axes, std::vector<Tensor> operands, Site site, std::string what = "shard_map");
+  const std::string& what() const { return what_; }
   /// The type of a rank's part of an operand.
   ir::Type part(size_t operand) const { return parts_[operand]; }
   /// Makes the function being traced that of the region.
@@ -50,6 +52,7 @@ class Region {
   std::vector<Tensor> operands_;
   std::vector<ir::Type> parts_;
   Site site_;
+  std::string what_;
 };
 
 /// What shard_map returns: call it with f's arguments.

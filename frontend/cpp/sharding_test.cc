@@ -95,7 +95,7 @@ TEST(Sharding, ShapesThatDoNotFitInARegionSayWhoseParts) {
     }
     return std::vector<std::string>();
   };
-  const std::string part = "argument 0 of the shard_map is the part f32[4,6] of f32[8,6], laid out as <dp, {}>";
+  const std::string part = "argument 0 of shard_map is the part f32[4,6] of f32[8,6], laid out as <dp, {}>";
   for (const std::vector<std::string>& said : {notes([](Tensor a, Tensor) { return reshape(a, {6, 8}); }),
                                                notes([](Tensor a, Tensor x) { return a + x; })})
     EXPECT_EQ(std::count(said.begin(), said.end(), part), 1);

@@ -11,8 +11,12 @@ namespace {
 void check_spmd_axis(const std::string& axis, const Site& site) {
   std::shared_ptr<Frame> frame = Frame::current();
   const ir::Mesh* mesh = frame ? frame->context->module.mesh() : nullptr;
-  if (!mesh)
-    throw error_at(site, Code::kBadSharding, "vmap: spmd_axis_name is \"{}\", and the program has no mesh", axis);
+  if (!mesh) {
+    Error e = error_at(site, Code::kBadSharding, "vmap: spmd_axis_name is \"{}\", and the program has no mesh", axis);
+    Diagnostic d = e.diagnostics()[0];
+    d.help = "give one: in Python mesh= of vmap, or tensors that are laid out over it, in C++ that of the program";
+    throw Error(std::move(d));
+  }
   if (Status known = ir::check_axes(*mesh, {{axis}}, "vmap: spmd_axis_name"); !known.ok())
     throw error_at(site, Code::kBadSharding, "{}", known.errors()[0].message);
 }

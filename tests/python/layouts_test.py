@@ -405,3 +405,12 @@ def test_rules_of_batches_lay_out_their_own():
         nb.vmap(moved)(x)
     moved.def_vmap(lambda batch: ops.communication.ppermute(ops.shard(batch, RING, P(None, "pp")), ON))
     assert np.array_equal(nb.vmap(moved)(x), np.roll(X[:, :4], 1, axis=1))
+
+
+def test_collectives_take_batches_as_whole_unless_their_axis_is_said():
+    def summed(row):
+        return ops.communication.psum(row, "tp")
+
+    x = cut("dp", "tp")
+    assert axes_of(nb.vmap(summed)(x)) == [[], []]
+    assert axes_of(nb.vmap(summed, spmd_axis_name="dp")(x)) == [["dp"], []]

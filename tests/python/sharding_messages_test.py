@@ -68,13 +68,16 @@ def test_what_may_differ_is_refused_at_the_call(f, text, way):
     (lambda x: comm.all_to_all(x, 0, 1), "E0210", "no axis cuts dimension 1"),
     (lambda x: comm.all_to_all(x, 0, 1, tiled=False), "E0204", "tiled=False is for functions of one rank"),
     (lambda x: comm.all_gather(x, 0, "zz"), "E0210", "all_gather: mesh pod has no axis 'zz'"),
+    (lambda x: comm.reduce_scatter(nb.shard(x[:6], MESH, P("dp")), 0, axis_name="tp"), "E0203",
+     "argument 0 of reduce_scatter is the part f32.3,16. of f32.6,16."),
     (lambda x: comm.distributed_broadcast(x, root=77), "E0204", "root is a rank, 0 to 7, got 77"),
     *((lambda x, call=call: mapped(call, P("dp"), P("dp"))(x), code, text) for call, code, text in (
         (lambda a: comm.ppermute(a, [(0, 7)], "tp"), "E0204", "ppermute of f32.4,16.: 7 is no place along tp"),
         (lambda a: comm.ppermute(a, [(0, 1), (1, 1)], "tp"), "E0204", "place 1 gets twice"),
-        (lambda a: comm.ppermute(a, [(0, 1)], "zz"), "E0210", "ppermute: mesh pod has no axis `zz`\n"),
+        (lambda a: comm.ppermute(a, [(0, 1)], "zz"), "E0210", "ppermute: mesh pod has no axis `zz`\n(?s:.*){dp, tp}"),
         (lambda a: comm.reduce_scatter(a, 0, axis_name="pd"), "E0210", "reduce_scatter: .* `pd`; did you mean `dp`"),
         (lambda a: comm.all_to_all(a, 0, 1, axis_name="zz"), "E0210", "all_to_all: mesh pod has no axis `zz`\n"),
+        (lambda a: comm.psum(a, "tp3"), "E0210", "help: the region around it is written for the ranks along {dp, tp}"),
         (lambda a: comm.all_to_all(a, 1, 0, False, "tp"), "E0203", "an element for each of the 4 ranks along tp")))])
 def test_wrong_collectives_are_said_at_the_call(f, code, text):
     with pytest.raises(nb.Error) as e:
@@ -116,6 +119,44 @@ def test_layouts_that_do_not_fit_name_the_tensor(f, text):
         f(nb.asarray(X))
     line = int(re.search(r"sharding_messages_test.py:(\d+)", str(e.value))[1])
     assert e.value.code == "E0210" and re.search("lambda x: |return nb.shard_map", linecache.getline(__file__, line))
+
+
+class Placed(nb.CollectiveOperation):
+    def kernel(self, args, kwargs):
+        return args[0] * comm.axis_index("tp")
+
+
+class Summed(nb.CollectiveOperation):
+    def kernel(self, args, kwargs):
+        return nb.sum(args[0])
+
+
+@pytest.mark.parametrize("f, code, text", [
+    (lambda x: mapped(mapped(lambda a: a, P(), P()), P("dp"), P("dp"))(x), "E0210", "those of both.* axis_names= of"),
+    (lambda x: Placed()(nb.shard(x, MESH, P("dp"))), "E0210", r": Placed: result 0, .* may differ between the 4 ranks"),
+    (lambda x: Summed()(nb.shard(x, MESH, P("dp"))), "E0203", ": Summed: result 0 is laid out as <dp, {}>, which"),
+])
+def test_help_says_what_to_write(f, code, text):
+    with pytest.raises(nb.Error, match=text) as e:
+        f(nb.asarray(X))
+    assert e.value.code == code and "change the sharding" not in str(e.value)
+
+
+def test_a_region_is_for_the_ranks_that_it_was_traced_for(tmp_path):
+    f = mapped(lambda a: comm.psum(a, "dp"), P("dp"), P())
+    traced = nb.export({"f": lambda x: f(x)}, args={"f": {"x": nb.spec((8, 4))}})
+    with pytest.raises(nb.Error, match="(?s){dp} are 1 ranks of mesh pod, not 2.*help: trace the program with a mesh"):
+        nb.compile_bundle(traced, tmp_path / "f.nbundle", mesh={"dp": 1, "tp": 1})
+
+
+def test_places_of_arguments_are_numbers():
+    with pytest.raises(TypeError, match="in_specs lays out arguments of pair by their places, 0, 1, ..., got 'a'"):
+        nb.shard_map(pair, MESH, {"a": P("dp")})(X, {"w": X})
+
+
+def test_a_rule_takes_one_operand_by_itself():
+    x = nb.shard(nb.asarray(X), MESH, P("dp", "tp"))
+    assert comm.shard_by_rule(nb.ones((8, 3)), x, "n d -> n e").sharding == nb.ShardingSpec(MESH, ["dp", None])
 
 
 def test_collectives_take_trees():
@@ -303,6 +344,11 @@ def test_auto_shard_is_of_the_mesh_of_what_it_gets(code, what):
     text = refusal_of(code)
     assert f"E0210]: jit: auto_shard is mesh m (dp=2, tp=2), and {what} is laid out over mesh o (q=4)" in text
     assert "give auto_shard that one, or lay the value out over it before the call" in text
+
+
+def test_an_axis_of_a_batch_is_one_of_a_mesh():
+    text = refusal_of('nb.vmap(lambda r: r, spmd_axis_name="dp")(x)')
+    assert "E0210]: vmap: spmd_axis_name is \"dp\", and the program has no mesh" in text and "mesh= of vmap" in text
 
 
 def test_too_many_ranks_are_named():

@@ -42,11 +42,11 @@ class Dynamic:
                 self._grown *= 2
         return self._grown
 
-    def least(self, multiple):
+    def _least(self, multiple):
         """The least size, a multiple too: parts of less than that would have nothing."""
         return -(-self.min // multiple) * multiple
 
-    def refusal(self, size, multiple):
+    def _refusal(self, size, multiple):
         """Why a call may not have this size, where layouts and collectives want multiples, and what helps; None: it
         may."""
         alone = "or leave it out of dynamic_dims: each size is compiled then, and layouts may have shorter last parts"
@@ -54,7 +54,7 @@ class Dynamic:
         why += ", as the parts of layouts and collectives are" if multiple != self.multiple else ""
         if multiple != self.multiple and size % multiple:
             return f"{self.name} is {size}, no {why}", f"pad it to {-(-size // multiple) * multiple}, {alone}"
-        low, high = self.least(multiple), self.bound(size)
+        low, high = self._least(multiple), self.bound(size)
         if low > high:
             return f"no size of {self.name} in [{self.min}, {high}] is a {why}", f"give it other bounds, {alone}"
         if multiple != self.multiple and not low <= size <= high:
@@ -299,12 +299,12 @@ class Compiled:
         for k, ((dtype, shape), rows) in enumerate(zip(types, rows_of)):
             sizes = list(shape)
             for dim, d in rows.items():
-                text = d.refusal(shape[dim], multiples[d.name])
+                text = d._refusal(shape[dim], multiples[d.name])
                 if text:
                     name = arguments.names(self._fun)[k]
                     _nabla.fail(210, f"dynamic_dims: dimension {dim} of {name}, {type_text(dtype, shape)}: {text[0]}",
                                 text[1])
-                sizes[dim] = _nabla.symbol(d.name, d.least(multiples[d.name]), d.bound(shape[dim]), multiples[d.name])
+                sizes[dim] = _nabla.symbol(d.name, d._least(multiples[d.name]), d.bound(shape[dim]), multiples[d.name])
             out.append((dtype, tuple(sizes)))
         return out
 

@@ -124,11 +124,11 @@ std::vector<Value> shards_of(const Value& v) {
 }
 
 std::unique_ptr<Region> region_of(const ir::Mesh& mesh, const std::vector<ir::Sharding>& in,
-                                  const Names& axes, const std::vector<Operand>& operands) {
+                                  const Names& axes, const std::vector<Operand>& operands, const std::string& what) {
   return recorded([&](const Site& site) {
     std::vector<nabla::Tensor> tensors = tensors_of(operands, site);
     Frame::current()->context->need_mesh(mesh, site);
-    return std::make_unique<Region>(specs_of(in), axes, std::move(tensors), site);
+    return std::make_unique<Region>(specs_of(in), axes, std::move(tensors), site, what);
   });
 }
 
@@ -145,9 +145,17 @@ void check_what_differs(const Frame& frame) {
 }
 
 std::vector<nabla::Tensor> call_region(const Region& r, const TracedFunction& f, const std::vector<ir::Sharding>& out) {
-  std::vector<nabla::Tensor> results = r.call(f, specs_of(out));
-  if (!results.empty()) check_what_differs(*Frame::current());
-  return results;
+  try {
+    std::vector<nabla::Tensor> results = r.call(f, specs_of(out));
+    if (!results.empty()) check_what_differs(*Frame::current());
+    return results;
+  } catch (const Error& e) {  // says the op of regions, where the user has called another function
+    Diagnostics said = e.diagnostics();
+    const std::string op = "shard_map: ";
+    for (Diagnostic& d : said)
+      if (d.message.starts_with(op)) d.message = r.what() + ": " + d.message.substr(op.size());
+    throw Error(std::move(said));
+  }
 }
 
 template <class F>

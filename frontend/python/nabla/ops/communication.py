@@ -17,6 +17,7 @@ from .._core import DType, asarray
 from .._mesh import (
     DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards,
     is_mesh_and_layout, laid_out, names_of, needs_reshard, spec_for, spec_of, wanting_multiples)
+from .._trace import is_array
 from ..devices import accelerator, cpu, gpu, to_device, transfer_to
 from ..tree import tree_flatten, tree_map
 from ._common import axis_of
@@ -82,8 +83,8 @@ def _laid_out_as(what, x, sharding, dim_specs=None, replicated_axes=None):
 
 
 def shard_by_rule(values, operands, rule):
-    """The values, a tensor or several, laid out as a rule says by the layouts of the operands of which they were
-    computed, whatever the ops between find: a text such as "m k, k n -> m n", or an OpShardingRule
+    """The values, a tensor or several, laid out as a rule says by the layouts of the operands, one or several, of which
+    they were computed, whatever the ops between find: a text such as "m k, k n -> m n", or an OpShardingRule
     (nabla.core.sharding.propagation). Axes go on from operands to values and back.
 
     Raises ValueError for a rule of another number of values, Error (E0204) for a text that is none, and for names whose
@@ -91,7 +92,8 @@ def shard_by_rule(values, operands, rule):
     from ..core.sharding.propagation import OpShardingRule
     text = (rule if isinstance(rule, OpShardingRule) else OpShardingRule(rule)).equation
     several = isinstance(values, (list, tuple))
-    outs, ins = [asarray(v) for v in (values if several else [values])], [asarray(x) for x in operands]
+    outs = [asarray(v) for v in (values if several else [values])]
+    ins = [asarray(x) for x in ([operands] if is_array(operands) else operands)]
     left, arrow, right = text.partition("->")
     results = right.split(",")
     if arrow and len(results) != len(outs):
@@ -130,7 +132,7 @@ def _on_parts(what, x, spec, out, body):
             _nabla.fail(_LAYOUT, f"{what}: {x.type_str()} is laid out as {spec}, whose {parts} parts of a dimension of "
                         f"{n} elements are not of one size", "pad it, or cut another dimension")
     with _inside(spec.mesh, spec.mesh.axis_names):
-        region = _nabla.Region(spec.mesh._native, [spec._layout()], list(spec.mesh.axis_names), [x])
+        region = _nabla.Region(spec.mesh._native, [spec._layout()], list(spec.mesh.axis_names), [x], what)
         return _traced(what, region, 1, lambda part: [body(part)], lambda results: [out._layout()])[0]
 
 

@@ -87,7 +87,10 @@ def _whole(func, mesh, in_specs, out_specs):
     @functools.wraps(func)
     def mapped(*args, **kwargs):
         for i in in_specs:
-            if not isinstance(i, int) or not 0 <= i < len(args):
+            if not isinstance(i, int):
+                raise TypeError(f"shard_map: in_specs lays out arguments of {name_of(func)} by their places, 0, 1, "
+                                f"..., got {i!r}")
+            if not 0 <= i < len(args):
                 raise ValueError(f"shard_map: in_specs lays out argument {i!r}, and {name_of(func)} is called with "
                                  f"{len(args)}")
         names = Arguments.parameters(func)
@@ -146,7 +149,7 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
         _nabla.enter_mesh(mesh._native)
         ins = layouts("in_specs", prefix, tuple(args), arguments, arguments.names(func))
         with wanting_multiples(parts_of(arguments.tensors, ins)):
-            region = _nabla.Region(mesh._native, [s._layout() for s in ins], axes, arguments.tensors)
+            region = _nabla.Region(mesh._native, [s._layout() for s in ins], axes, arguments.tensors, "shard_map")
         made = []
 
         def body(*parts):
