@@ -137,5 +137,25 @@ TEST(Gathers, NothingToKeep) {
             std::vector<std::string>{"reshard-after-forward=false: no parameter would be gathered again for the way back in any case"});
 }
 
+// No trip of a loop begins a gather for the next one, which the note says; nor are more ahead than there are.
+TEST(Gathers, PrefetchedInTheirOwnTrip) {
+  auto prefetched = [](const ir::Module& m, const char* ahead) {
+    Options options = one_by_one({{"schedule-collectives", {{"prefetch", ahead}}}});
+    std::vector<std::string> notes = gathers(m, options, "schedule-collectives").notes;
+    for (std::string& note : notes) note = note.substr(0, note.find(", temporaries"));
+    return notes;
+  };
+  for (const auto& [ahead, says] : {std::pair("0", "0"), std::pair("1", "1"), std::pair("4", "1")}) {
+    std::vector<std::string> notes = prefetched(stacked("dp=4"), ahead);
+    ASSERT_GE(notes.size(), 2u);
+    for (size_t k = 0; k < 2; ++k)
+      EXPECT_EQ(notes[k], fmt::format("@layer.vjp_{}.step: 1 gather of parameters, {} ahead of its use, none before the trip of the loop "
+                                      "that uses it", k == 0 ? "bwd" : "fwd", says));
+  }
+  ASSERT_FALSE(prefetched(chain("dp=4"), "2").empty());
+  EXPECT_EQ(prefetched(chain("dp=4"), "2")[0], "@step: 6 gathers of parameters, 2 ahead of their use");
+  EXPECT_EQ(prefetched(chain("dp=4"), "8")[0], "@step: 6 gathers of parameters, 6 ahead of their use");
+}
+
 }  // namespace
 }  // namespace nabla::strategy_tests
