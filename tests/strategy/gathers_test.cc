@@ -78,17 +78,18 @@ TEST(Gathers, ConversionsAreMadeAgain) {
 
 // What a loop gathers of its slices is stacked for the loop of the way back, if it is to be kept.
 TEST(Gathers, KeptByALoop) {
-  for (Layers layers : {Layers::kPlain, Layers::kRemat}) {
+  for (Layers layers : {Layers::kPlain, Layers::kHalves, Layers::kRemat}) {
     const ir::Module m = stacked("dp=4", layers);
     const std::string name = layers == Layers::kRemat ? "outer" : "layer";
+    const int64_t bytes = kLayers * (layers == Layers::kHalves ? kHalves : kWhole);
     Gathers again = gathers(m, kAgain), kept = gathers(m, kKept);
     EXPECT_EQ(again.calls, 2 * kLayers);
-    EXPECT_EQ(again.bytes, 2 * kLayers * kWhole);
+    EXPECT_EQ(again.bytes, 2 * bytes);
     EXPECT_EQ(again.notes, std::vector<std::string>());
     EXPECT_EQ(kept.calls, kLayers);
-    EXPECT_EQ(kept.bytes, kLayers * kWhole);
+    EXPECT_EQ(kept.bytes, bytes);
     EXPECT_EQ(kept.notes, std::vector<std::string>{fmt::format("reshard-after-forward=false: what @{0}.vjp_fwd.step gathers of %w is kept "
-                                                               "for @{0}.vjp_bwd.step, 65536 bytes of all 4 trips", name)});
+                                                               "for @{0}.vjp_bwd.step, {1} bytes of all 4 trips", name, bytes)});
     const std::vector<Literal> expected = trained(m, zero3(kAgain));
     ASSERT_EQ(expected.size(), 3u);
     EXPECT_EQ(trained(m, zero3(kKept)), expected);
@@ -154,7 +155,8 @@ TEST(Gathers, PrefetchedInTheirOwnTrip) {
   }
   ASSERT_FALSE(prefetched(chain("dp=4"), "2").empty());
   EXPECT_EQ(prefetched(chain("dp=4"), "2")[0], "@step: 6 gathers of parameters, 2 ahead of their use");
-  EXPECT_EQ(prefetched(chain("dp=4"), "8")[0], "@step: 6 gathers of parameters, 6 ahead of their use");
+  for (bool halves : {false, true})
+    EXPECT_EQ(prefetched(chain("dp=4", Update::kPlain, halves), "8")[0], "@step: 6 gathers of parameters, 6 ahead of their use");
 }
 
 }  // namespace
