@@ -381,8 +381,8 @@ std::vector<Pass> schedule_passes() {
        "from there on, so it stops where temporaries would need more than they did, and overlap-bytes. Runs after fuse and "
        "recompute, when it is known what runs in which order, and before plan-memory, which is asked whether it "
        "fits. With `prefetch` gathers of parameters, which ZeRO-3 makes, are placed by their number instead: at each kernel that "
-       "needs some of them the next so many after these have started, whatever memory that takes. The waits are placed when the program is "
-       "made: each as late as the plan allows.",
+       "needs some of them the next so many after these have started, whatever memory that takes; a loop starts none for its next "
+       "trip. The waits are placed when the program is made: each as late as the plan allows.",
        Stage::kKernels,
        Stage::kKernels,
        {{"overlap", "true", "false: they stay where they are"},

@@ -12,8 +12,9 @@ std::vector<bool> gathers_of_parameters(const ir::Module& module, const ir::Func
 
 /// The function with these gathers at the latest places where `ahead` of them are under way before they are used: at each node that
 /// reads some of them for the first time, the next `ahead` after these have started, in the order of their first readers; at the
-/// function's begin the first `ahead`. 0: each starts right before its reader. Other nodes keep their order, but for what makes the operand
-/// of a gather and would come after it.
+/// function's begin the first `ahead`. 0: each starts right before its reader. In the body of a loop these are gathers
+/// of one trip: none starts in the trip before. Other nodes keep their order, but for what makes the operand of a gather and would come
+/// after it.
 ir::Function prefetched(const ir::Module& module, const ir::Function& f, int64_t ahead);
 
 }  // namespace nabla::passes

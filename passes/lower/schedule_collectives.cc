@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "ir/cost/exchange.h"
 #include "ir/cost/node_time.h"
@@ -162,6 +163,28 @@ Result<Plan> planned(const ir::Module& m, const PassContext& context) {
 
 int64_t temporaries(const Plan& plan, const std::string& function) { return plan->functions.at(function).temporary_bytes; }
 
+// Functions that loops run, and what these run.
+std::set<std::string> run_by_loops(const ir::Module& m) {
+  std::set<std::string> out;
+  for (size_t before = SIZE_MAX; before != out.size();) {
+    before = out.size();
+    for (const ir::FunctionPtr& f : m.functions)
+      for (const Node& n : f->nodes) {
+        if (n.op->lower != ir::Lowering::kControl) continue;
+        const ir::ControlFlow flow = ir::control_of(*f, n);
+        if (flow.kind != ir::ControlFlow::Kind::kBranch || out.contains(f->name)) out.insert(flow.functions.begin(), flow.functions.end());
+      }
+  }
+  return out;
+}
+
+// Of no more than there are; a loop begins none for its next trip.
+std::string ahead_of_use(int64_t gathers, int64_t ahead, bool in_loop) {
+  std::string out = fmt::format("{} gather{} of parameters, {} ahead of {} use", gathers, gathers == 1 ? "" : "s", std::min(gathers, ahead),
+                                gathers == 1 ? "its" : "their");
+  return in_loop ? out + ", none before the trip of the loop that uses it" : out;
+}
+
 // Every function with its gathers of parameters so far ahead of their use.
 Result<ir::Module> with_prefetch(const ir::Module& module, int64_t ahead, PassContext& context) {
   ir::Module out = module;
@@ -178,9 +201,10 @@ Result<ir::Module> with_prefetch(const ir::Module& module, int64_t ahead, PassCo
     return out;
   }
   Plan before = NABLA_TRY(planned(module, context)), after = NABLA_TRY(planned(out, context));
+  const std::set<std::string> in_loops = run_by_loops(module);
   for (const auto& [name, count] : gathers)
-    context.remarks.push_back(fmt::format("@{}: {} gather{} of parameters, {} ahead of their use{}", name, count,
-                                          count == 1 ? "" : "s", ahead, cost_of(temporaries(before, name), temporaries(after, name))));
+    context.remarks.push_back(fmt::format("@{}: {}{}", name, ahead_of_use(count, ahead, in_loops.contains(name)),
+                                          cost_of(temporaries(before, name), temporaries(after, name))));
   return out;
 }
 

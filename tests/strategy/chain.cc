@@ -73,7 +73,13 @@ ir::Module stacked(const std::string& mesh, Layers layers) {
   std::string text = fmt::format("nabla 1 traced\nmesh pod = {{{1}}}\nstate w: {0}\nstate m.w: {0}\n", all, mesh);
   text += "entry step calls @step {\n  reads w, m.w\n  writes w, m.w\n  inputs x\n  outputs loss\n}\n";
   text += fmt::format("func @layer(%h: {0}, %w: f32[{1},{1}]) {{\n", batch, kWidth);
-  text += "  %p = dot_general(%h, %w) {lhs_contract=[1], rhs_contract=[0]}\n  %n = tanh(%p)\n  return %n\n}\n";
+  if (layers == Layers::kHalves) {
+    text += "  %a = convert(%h) {dtype=bf16}\n  %b = convert(%w) {dtype=bf16}\n";
+    text += "  %c = dot_general(%a, %b) {lhs_contract=[1], rhs_contract=[0]}\n  %p = convert(%c) {dtype=f32}\n";
+  } else {
+    text += "  %p = dot_general(%h, %w) {lhs_contract=[1], rhs_contract=[0]}\n";
+  }
+  text += "  %n = tanh(%p)\n  return %n\n}\n";
   if (!run.empty()) text += fmt::format("func @outer(%h: {}, %w: {}) {{\n  %n = {}\n  return %n\n}}\n", batch, slice, run);
   text += fmt::format("func @loss(%w: {}, %x: {}) {{\n", all, batch);
   text += fmt::format("  %h = scan(%x, %w) {{body=@{}, consts=0, carries=1, length=[{}]}}\n", run.empty() ? "layer" : "outer", trips);

@@ -23,6 +23,7 @@ ir::Module chain(const std::string& mesh, Update update = Update::kPlain, bool h
 /// How a scan runs layers.
 enum class Layers : uint8_t {
   kPlain,
+  kHalves,  ///< with products of halves, of masters in f32
   kRemat,   ///< computed again on the way back
   kGroups,  ///< two scans within one, of half of the layers each
 };

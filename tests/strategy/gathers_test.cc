@@ -78,17 +78,18 @@ TEST(Gathers, ConversionsAreMadeAgain) {
 
 // What a loop gathers of its slices is stacked for the loop of the way back, if it is to be kept.
 TEST(Gathers, KeptByALoop) {
-  for (Layers layers : {Layers::kPlain, Layers::kRemat}) {
+  for (Layers layers : {Layers::kPlain, Layers::kHalves, Layers::kRemat}) {
     const ir::Module m = stacked("dp=4", layers);
     const std::string name = layers == Layers::kRemat ? "outer" : "layer";
+    const int64_t bytes = kLayers * (layers == Layers::kHalves ? kHalves : kWhole);
     Gathers again = gathers(m, kAgain), kept = gathers(m, kKept);
     EXPECT_EQ(again.calls, 2 * kLayers);
-    EXPECT_EQ(again.bytes, 2 * kLayers * kWhole);
+    EXPECT_EQ(again.bytes, 2 * bytes);
     EXPECT_EQ(again.notes, std::vector<std::string>());
     EXPECT_EQ(kept.calls, kLayers);
-    EXPECT_EQ(kept.bytes, kLayers * kWhole);
+    EXPECT_EQ(kept.bytes, bytes);
     EXPECT_EQ(kept.notes, std::vector<std::string>{fmt::format("reshard-after-forward=false: what @{0}.vjp_fwd.step gathers of %w is kept "
-                                                               "for @{0}.vjp_bwd.step, 65536 bytes of all 4 trips", name)});
+                                                               "for @{0}.vjp_bwd.step, {1} bytes of all 4 trips", name, bytes)});
     const std::vector<Literal> expected = trained(m, zero3(kAgain));
     ASSERT_EQ(expected.size(), 3u);
     EXPECT_EQ(trained(m, zero3(kKept)), expected);
@@ -135,6 +136,27 @@ TEST(Gathers, NothingToKeep) {
   options["apply-strategy"]["zero"] = "1";
   EXPECT_EQ(gathers(stacked("dp=4"), options).notes,
             std::vector<std::string>{"reshard-after-forward=false: no parameter would be gathered again for the way back in any case"});
+}
+
+// No trip of a loop begins a gather for the next one, which the note says; nor are more ahead than there are.
+TEST(Gathers, PrefetchedInTheirOwnTrip) {
+  auto prefetched = [](const ir::Module& m, const char* ahead) {
+    Options options = one_by_one({{"schedule-collectives", {{"prefetch", ahead}}}});
+    std::vector<std::string> notes = gathers(m, options, "schedule-collectives").notes;
+    for (std::string& note : notes) note = note.substr(0, note.find(", temporaries"));
+    return notes;
+  };
+  for (const auto& [ahead, says] : {std::pair("0", "0"), std::pair("1", "1"), std::pair("4", "1")}) {
+    std::vector<std::string> notes = prefetched(stacked("dp=4"), ahead);
+    ASSERT_GE(notes.size(), 2u);
+    for (size_t k = 0; k < 2; ++k)
+      EXPECT_EQ(notes[k], fmt::format("@layer.vjp_{}.step: 1 gather of parameters, {} ahead of its use, none before the trip of the loop "
+                                      "that uses it", k == 0 ? "bwd" : "fwd", says));
+  }
+  ASSERT_FALSE(prefetched(chain("dp=4"), "2").empty());
+  EXPECT_EQ(prefetched(chain("dp=4"), "2")[0], "@step: 6 gathers of parameters, 2 ahead of their use");
+  for (bool halves : {false, true})
+    EXPECT_EQ(prefetched(chain("dp=4", Update::kPlain, halves), "8")[0], "@step: 6 gathers of parameters, 6 ahead of their use");
 }
 
 }  // namespace

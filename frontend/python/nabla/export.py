@@ -391,9 +391,9 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     by the time that ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022), among layouts whose
     memory on a rank keeps within max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward:
     False keeps parameters of zero=3 that were gathered on the way forward. prefetch: how many gathers of parameters are
-    under way ahead of their use, 0 for none; by default as their times say. max_comm_bytes, such as "64MiB": E0402
-    where a rank sends more in a run of an entry. deterministic: the same bits on any mesh, with any microbatches and
-    threads.
+    under way ahead of their use, in a loop in the same trip, 0 for none; by default as their times say.
+    max_comm_bytes, such as "64MiB": E0402 where a rank sends more in a run of an entry. deterministic: the same bits
+    on any mesh, with any microbatches and threads.
 
     remat_bytes, such as "64MiB": values that lie idle are computed again where an entry would need more memory; E0402
     where that is not enough.
