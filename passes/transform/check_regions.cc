@@ -40,7 +40,7 @@ class Check {
     if (!f || !seen_.insert({name, manual}).second) return Ok{};
     for (size_t v = 0; !manual.empty() && v < f->values.size(); ++v)
       if (const ir::ShardingRef& s = f->values[v].sharding)
-        (void)NABLA_TRY(layout(*s, ir::describe_value(*f, static_cast<int>(v)), nullptr, manual, region));
+        (void)NABLA_TRY(layout(*s, ir::value_name(*f, static_cast<int>(v)), nullptr, manual, region));
     for (const Node& n : f->nodes) {
       (void)NABLA_TRY(node(*f, n, manual, region));
       VaryingAxes inner = manual;
@@ -66,7 +66,7 @@ class Check {
         if (!manual.count(a.name)) return misplaced(f, n, a.name, manual, region);
     const ir::Attr* said = n.attrs.find("sharding");
     if (!said || manual.empty()) return Ok{};
-    return layout(std::get<ir::Sharding>(*said), ir::describe_value(f, n.results[0]), &n, manual, region);
+    return layout(std::get<ir::Sharding>(*said), ir::value_name(f, n.results[0]), &n, manual, region);
   }
 
   Status misplaced(const Function& f, const Node& n, const std::string& axis, const VaryingAxes& manual,

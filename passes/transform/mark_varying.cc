@@ -325,7 +325,7 @@ class Marking {
         for (size_t i = 0; i < results.size(); ++i) add(results[i], f.results[i]);
       }
     if (!operands[0].empty())
-      note_split(n, c.functions, operands[0], "is chosen by " + ir::describe_value(frame.f, n.operands[0]));
+      note_split(n, c.functions, operands[0], "is chosen by " + ir::value_name(frame.f, n.operands[0]));
     clone_as(frame, n, with(n, names), raised(frame, n.operands, operands), results);
   }
 
