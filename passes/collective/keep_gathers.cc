@@ -59,7 +59,6 @@ class Keeping {
   bool any() const { return !reads_.empty(); }
 
   FunctionPtr run() {
-    // The copy reads the module, in which functions only come to be meanwhile.
     FunctionCopy copy(f_, context_.ops, &module_);
     for (size_t k = 0; k < f_.nodes.size(); ++k) {
       if (keeps_.count(k) || reads_.count(k))
@@ -74,7 +73,6 @@ class Keeping {
   /// A gather in the body of a loop: nodes of the function and of the body.
   struct Place {
     size_t loop, gather;
-    bool operator<(const Place& o) const { return std::pair(loop, gather) < std::pair(o.loop, o.gather); }
   };
 
   const Function& body(size_t loop) const { return *module_.find(ir::control_of(f_, f_.nodes[loop]).functions.back()); }

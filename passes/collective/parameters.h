@@ -17,9 +17,9 @@ std::vector<bool> brought_from_parameters(const ir::Function& f);
 
 /// Where a value comes from that is brought from a parameter, or from a slice of one in a trip of a loop. Equal ones are equal values.
 struct Origin {
-  std::string root;                                             ///< the parameter
-  std::vector<std::pair<const ir::OpDef*, ir::Attrs>> steps;    ///< what is made of it, but for fences; a loop stands for its slice
-  int stacked = 0;                                              ///< of so many loops it is what all trips make, one after the other
+  std::string root;                                           ///< the parameter
+  std::vector<std::pair<const ir::OpDef*, ir::Attrs>> steps;  ///< what is made of it, but for fences; a loop stands for its slice
+  int stacked = 0;                                            ///< of so many loops it is what all trips make, one after the other
   bool operator==(const Origin&) const = default;
 };
 using Origins = std::vector<std::optional<Origin>>;
@@ -28,7 +28,7 @@ using Origins = std::vector<std::optional<Origin>>;
 Origins origins_of(const ir::Function& f, Origins params, const ir::Module& module);
 /// Of the parameters of a function that the branch or loop `n` runs, given those of the values around it. Carries have none.
 Origins origins_inside(const ir::Function& f, const ir::Node& n, const Origins& around);
-/// That of an all_gather's operand and then of the gather itself, whichever time it is made; nothing for other nodes.
+/// What an all_gather makes, whichever time it is made; nothing for other nodes.
 std::optional<Origin> gathered_origin(const ir::Node& n, const Origins& of);
 
 }  // namespace nabla::passes
