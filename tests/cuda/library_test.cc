@@ -176,8 +176,8 @@ TEST_F(Library, BucketsAreForGpusAndForSizesThatTheModuleHas) {
     return out.ok() ? "accepted" : to_string(out.errors());
   };
   EXPECT_EQ(refused("cpu:x86-64-v3", "batch=4"),
-            "error[E0901]: buckets are for launches of GPUs, and no target is one: cpu:x86-64-v3\n   = help: see "
-            "--help\n");
+            "error[E0901]: buckets are for launches of GPUs, and no target is one: cpu:x86-64-v3\n   = help: leave them out, or "
+            "compile for a GPU: --target sm_80\n");
   EXPECT_TRUE(refused("sm_80", "batch=10").starts_with("error[E0703]: batch = 10 is not in [1, 9]"));
   EXPECT_TRUE(refused("sm_80", "bach=4")
                   .starts_with("error[E0901]: the module has no symbolic size `bach`; did you mean `batch`?"));
@@ -246,8 +246,8 @@ TEST_F(Library, Tf32IsAnOptionOfTheCompile) {
   auto refused = driver::compile(layers(f32).module(), {.target = "cpu", .tf32 = true});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.errors()[0].str(),
-            "error[E0901]: tf32 is for matrix products of GPUs, and no target is one: cpu:x86-64-v3\n   = help: see "
-            "--help\n");
+            "error[E0901]: tf32 is for matrix products of GPUs, and no target is one: cpu:x86-64-v3\n   = help: leave it out, or "
+            "compile for a GPU: --target sm_80\n");
 }
 
 TEST_F(Library, TheReportShowsItsCalls) {
