@@ -518,7 +518,7 @@ def test_parts_of_a_transformer_over_ranks(name, loss, counts):
     assert np.isclose(on_ranks, alone, rtol=1e-5) and np.isclose(alone, loss, rtol=1e-5)
     if counts is None:
         # Shares of the texts travel, not whole activations.
-        assert exchanged["all_gather"][0] >= 4 and exchanged["reduce_scatter"][0] >= 3
+        assert exchanged["all_gather"][0] >= 3 and exchanged["reduce_scatter"][0] >= 3
         assert exchanged["all_reduce"][1] < 100
     else:
         assert {op: n for op, (n, _) in exchanged.items()} == counts
