@@ -8,16 +8,14 @@
 // In the place of libstdc++'s, which says the same with the type's name, for which it brings a demangler of 50 KB.
 namespace __gnu_cxx {
 void __verbose_terminate_handler() {
-  const char* why = "";
   try {
     if (std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+    std::fputs("terminate called\n", stderr);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "terminate called after throwing an exception: %s\n", e.what());
-    std::abort();
   } catch (...) {
-    why = " after throwing an exception";
+    std::fputs("terminate called after throwing an exception\n", stderr);
   }
-  std::fprintf(stderr, "terminate called%s\n", why);
   std::abort();
 }
 }  // namespace __gnu_cxx

@@ -192,6 +192,13 @@ int rank_failed(uint32_t rank, const Diagnostic& why) {
   return exit_code(why.code, true);
 }
 
+Diagnostic other_size(uint32_t ranks, const Launched& launched) {
+  Diagnostic d = error(Code::kRanksDisagree, "the bundle is for {} rank{}, and {} has started {}", ranks, ranks == 1 ? "" : "s",
+                       launched.by, launched.ranks);
+  d.help = fmt::format("let it start {}, or take a bundle that is compiled for {} ranks", ranks, launched.ranks);
+  return d;
+}
+
 /// What one of several processes does, in the process that is kept.
 Result<int> run_rank(RunOptions& options, const Launched& launched, const Hooks& hooks, control::Shared& shared,
                      std::shared_ptr<const format::FileBytes> own, const std::string& program) {
@@ -199,17 +206,14 @@ Result<int> run_rank(RunOptions& options, const Launched& launched, const Hooks&
   format::Bundle bundle = NABLA_TRY(format::Bundle::from_bytes(file, options.bundle.empty() ? program : options.bundle));
   const std::string mesh = bundle.ranks() == nullptr ? "one rank" : exec::ranks_of(*bundle.ranks());
   const uint32_t ranks = count_of_ranks(bundle);
-  Diagnostic other = error(Code::kRanksDisagree, "the bundle is for {} rank{}, and {} has started {}", ranks, ranks == 1 ? "" : "s",
-                           launched.by, launched.ranks);
-  other.help = fmt::format("let it start {}, or take a bundle that is compiled for {} ranks", ranks, launched.ranks);
   // Who meets at an address may wait for long for others, which are not there.
-  if (ranks != launched.ranks && options.ranks.engine == "nccl") return other;
+  if (ranks != launched.ranks && options.ranks.engine == "nccl") return other_size(ranks, launched);
   std::unique_ptr<RankProcess> rank =
       NABLA_TRY(RankProcess::begin(options, launched, hooks, shared, format::sha256_hex(file->bytes()), mesh));
   // A rank alone with a bundle of another size has been told so by now, and the others with it: here all have the same one.
   if (ranks != launched.ranks) {
     (void)NABLA_TRY(rank->end());
-    return other;
+    return other_size(ranks, launched);
   }
   steer_jobs({[&] { return rank->may_run(); }, [&] { return rank->stopped(); }});
   Status status = Ok{};

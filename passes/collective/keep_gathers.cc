@@ -17,15 +17,8 @@ using ir::ValueId;
 
 Origins named_params(const Function& f) {
   Origins out;
-  for (size_t i = 0; i < f.params.size(); ++i) {
-    const std::string& name = f.values[f.params[i]].name;
-    out.push_back(Origin{name.empty() ? fmt::format("%{}", i) : "%" + name, {}});
-  }
+  for (ValueId id : f.params) out.push_back(Origin{ir::value_name(f, id), {}});
   return out;
-}
-
-bool is_loop(const Function& f, const Node& n) {
-  return n.op->lower == ir::Lowering::kControl && ir::control_of(f, n).kind == ir::ControlFlow::Kind::kLoop;
 }
 
 // A function in which gathers of equal values are one.

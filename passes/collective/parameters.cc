@@ -34,6 +34,10 @@ std::vector<bool> brought_from_parameters(const Function& f) {
   return out;
 }
 
+bool is_loop(const Function& f, const Node& n) {
+  return n.op->lower == ir::Lowering::kControl && control_of(f, n).kind == ir::ControlFlow::Kind::kLoop;
+}
+
 Origins origins_inside(const Function& f, const Node& n, const Origins& around) {
   const ir::ControlFlow flow = control_of(f, n);
   const auto skipped = static_cast<size_t>(flow.kind == ir::ControlFlow::Kind::kBranch ? 1 : 0);
@@ -53,7 +57,7 @@ Origins origins_of(const Function& f, Origins params, const ir::Module& module) 
     if (brings(n)) {
       const std::optional<Origin>& from = out[static_cast<size_t>(n.operands[0])];
       out[static_cast<size_t>(n.results[0])] = n.op->traits.fence ? from : with_step(from, n.op, n.attrs);
-    } else if (n.op->lower == ir::Lowering::kControl && control_of(f, n).kind == ir::ControlFlow::Kind::kLoop) {
+    } else if (is_loop(f, n)) {
       const ir::ControlFlow flow = control_of(f, n);
       const Function& body = *module.find(flow.functions.back());
       const Origins inside = origins_of(body, origins_inside(f, n, out), module);

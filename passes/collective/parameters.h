@@ -24,6 +24,8 @@ struct Origin {
 };
 using Origins = std::vector<std::optional<Origin>>;
 
+/// Is it a loop whose trips are counted, which slices and stacks?
+bool is_loop(const ir::Function& f, const ir::Node& n);
 /// Of every value of the function, given those of its parameters. Loops hand on what they make of slices.
 Origins origins_of(const ir::Function& f, Origins params, const ir::Module& module);
 /// Of the parameters of a function that the branch or loop `n` runs, given those of the values around it. Carries have none.

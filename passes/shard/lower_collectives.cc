@@ -116,8 +116,8 @@ class Lowering {
 
   FunctionCopy copy_;
   ir::FunctionBuilder& b_;
-  const ir::Mesh* mesh_;         // null: there is none
-  const RankSymbols* rank_;      // null: there is no mesh
+  const ir::Mesh* mesh_;     // null: there is none
+  const RankSymbols* rank_;  // of its ranks; null with it
 };
 
 }  // namespace

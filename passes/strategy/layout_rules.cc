@@ -145,11 +145,8 @@ Status apply_layout_rules(ir::Module& module, const std::vector<LayoutRule>& rul
       return error(Code::kBadOption, "layout `{}`: an earlier rule, `{}`, lays out {}, and the first one counts", rules[r].text,
                    first->text, *named);
     }
-    if (rules[r].of_inputs)
-      return error(Code::kBadOption, "layout `{}`: no input has such a name{}", rules[r].text,
-                   did_you_mean(pattern_of(rules[r]), inputs));
-    return error(Code::kBadOption, "layout `{}`: no leaf of the state has such a name{}", rules[r].text,
-                 did_you_mean(pattern_of(rules[r]), leaves));
+    return error(Code::kBadOption, "layout `{}`: no {} has such a name{}", rules[r].text,
+                 rules[r].of_inputs ? "input" : "leaf of the state", did_you_mean(pattern_of(rules[r]), names));
   }
   return Ok{};
 }

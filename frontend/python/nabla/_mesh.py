@@ -324,7 +324,7 @@ def is_mesh_and_layout(x):
     return isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], DeviceMesh)
 
 
-_LAYOUT = 210  # code of errors
+_LAYOUT = 210  # the code of errors about layouts
 
 
 def spec_for(mesh, dim_specs, rank, what, replicated_axes=()):

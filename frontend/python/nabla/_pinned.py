@@ -4,7 +4,7 @@ import functools
 
 from . import _nabla
 from ._core import asarray
-from ._mesh import PartitionSpec, ShardingSpec, is_mesh_and_layout, laid_out, spec_for, spec_of
+from ._mesh import _LAYOUT, PartitionSpec, ShardingSpec, is_mesh_and_layout, laid_out, spec_for, spec_of
 from ._trace import is_array, name_of
 from .tree import broadcast_prefix, leaves_with_path, tree_flatten
 
@@ -33,7 +33,7 @@ def check(in_shardings, out_shardings, auto_shard):
     found = [(what, mesh) for what, mesh in found if mesh is not None]
     for what, mesh in found[1:]:
         if mesh != found[0][1]:
-            _nabla.fail(210, f"jit: {found[0][0]} is of mesh {found[0][1]}, and {what} of mesh {mesh}",
+            _nabla.fail(_LAYOUT, f"jit: {found[0][0]} is of mesh {found[0][1]}, and {what} of mesh {mesh}",
                         "one function is of one mesh: give all layouts over that one")
 
 

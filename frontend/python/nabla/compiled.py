@@ -11,7 +11,7 @@ import weakref
 
 from . import _nabla, _options, _pinned, debug, distributed, profiling, recompiles
 from ._core import Tensor, default_float, whole
-from ._mesh import DeviceMesh, logical_rules, spec_of
+from ._mesh import _LAYOUT, DeviceMesh, logical_rules, spec_of
 from ._trace import Arguments, example_types, name_of, type_text
 from ._trace import trace as trace_function
 from .tree import _registration, tree_flatten
@@ -299,11 +299,10 @@ class Compiled:
         for k, ((dtype, shape), rows) in enumerate(zip(types, rows_of)):
             sizes = list(shape)
             for dim, d in rows.items():
-                text = d._refusal(shape[dim], multiples[d.name])
-                if text:
-                    name = arguments.names(self._fun)[k]
-                    _nabla.fail(210, f"dynamic_dims: dimension {dim} of {name}, {type_text(dtype, shape)}: {text[0]}",
-                                text[1])
+                refusal = d._refusal(shape[dim], multiples[d.name])
+                if refusal:
+                    where = f"dimension {dim} of {arguments.names(self._fun)[k]}, {type_text(dtype, shape)}"
+                    _nabla.fail(_LAYOUT, f"dynamic_dims: {where}: {refusal[0]}", refusal[1])
                 sizes[dim] = _nabla.symbol(d.name, d._least(multiples[d.name]), d.bound(shape[dim]), multiples[d.name])
             out.append((dtype, tuple(sizes)))
         return out

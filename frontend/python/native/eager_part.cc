@@ -178,8 +178,7 @@ std::vector<Literal> evaluate_part(ir::Module module, std::vector<Literal> argum
   return std::move(*results);
 }
 
-std::optional<ir::ValueId> primal_of(const ir::Function& f, ir::ValueId id) {
-  const std::vector<int> makers = ir::producers(f);
+std::optional<ir::ValueId> primal_of(const ir::Function& f, const std::vector<int>& makers, ir::ValueId id) {
   while (makers[id] >= 0 && f.nodes[makers[id]].op->name == "stop_gradient") id = f.nodes[makers[id]].operands[0];
   if (makers[id] < 0) return std::nullopt;
   for (auto [primal, gradient] : passes::gradient_pairs(f, f.nodes[makers[id]], makers))
@@ -194,9 +193,10 @@ std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module) {
   if (!module.mesh()) return out;
   const std::vector<bool> placed = placed_values(module, part);
   std::map<size_t, size_t> like;  // by result that is a gradient: the result whose gradient it is, added to the others
+  const std::vector<int> makers = ir::producers(part);
   ir::Module known = module;
-  for (size_t i = 0; i < part.results.size(); ++i) {
-    std::optional<ir::ValueId> primal = primal_of(part, part.results[i]);
+  for (size_t i = 0; i < wanted; ++i) {
+    std::optional<ir::ValueId> primal = primal_of(part, makers, part.results[i]);
     if (!primal || !placed[*primal]) continue;
     like[i] = part.results.size();
     known.entries[0].outputs.push_back(fmt::format("primal{}", i));
@@ -211,7 +211,7 @@ std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module) {
   ir::Module sharded = simplified(known, ir::Stage::kSharded);
   const ir::Function& f = *sharded.find(sharded.entries[0].function);
   const ir::Function& traced = *known.find(known.entries[0].function);
-  const std::vector<int> makers = ir::producers(traced), sharded_makers = ir::producers(f);
+  const std::vector<int> sharded_makers = ir::producers(f);
   for (size_t i = 0; i < out.size(); ++i) {
     if (!placed[results[i]]) continue;
     const ir::Value& v = f.values[f.results[i]];

@@ -28,8 +28,8 @@ std::vector<Literal> evaluate_part(ir::Module module, std::vector<Literal> argum
 /// parameters without a layout are whole on every rank. A gradient by what is laid out lies as that. Null for what follows
 /// from nothing that is laid out. Throws Error.
 std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module);
-/// By which value this one is a gradient; nullopt: it is none.
-std::optional<ir::ValueId> primal_of(const ir::Function& f, ir::ValueId id);
+/// By which value this one is a gradient; nullopt: it is none. `makers` are ir::producers(f).
+std::optional<ir::ValueId> primal_of(const ir::Function& f, const std::vector<int>& makers, ir::ValueId id);
 /// So of a value of a function that is being made, by what is known of it up to now.
 ir::ShardingRef layout_of_value(const Frame& frame, int id);
 

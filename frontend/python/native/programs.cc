@@ -124,10 +124,11 @@ void check_auto_shard(const ir::Module& m, const ir::Mesh& wanted, size_t argume
 // leave as what they are the gradients of lies.
 void lay_out_results(ir::Module& m, const std::vector<ir::ShardingRef>& layouts) {
   ir::Function main = *m.find(m.entries[0].function);
+  const std::vector<int> makers = ir::producers(main);
   for (size_t i = 0; i < layouts.size(); ++i) {
     ir::Value& v = main.values[main.results[i]];
     if (!layouts[i] || v.sharding) continue;
-    if (layouts[i]->allow_padding || primal_of(main, main.results[i])) v.sharding = layouts[i];
+    if (layouts[i]->allow_padding || primal_of(main, makers, main.results[i])) v.sharding = layouts[i];
   }
   m.set(std::make_shared<const ir::Function>(std::move(main)));
 }

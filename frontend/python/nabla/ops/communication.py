@@ -15,7 +15,7 @@ import operator
 from .. import _nabla
 from .._core import DType, asarray
 from .._mesh import (
-    DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards,
+    _LAYOUT, DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards,
     is_mesh_and_layout, laid_out, names_of, needs_reshard, spec_for, spec_of, wanting_multiples)
 from .._trace import is_array
 from ..devices import accelerator, cpu, gpu, to_device, transfer_to
@@ -108,7 +108,7 @@ def reshard(x, mesh, dim_specs, replicated_axes=None):
     return shard(x, mesh, dim_specs, replicated_axes)
 
 
-_ATTRIBUTE, _LAYOUT = 204, 210  # codes of errors
+_ATTRIBUTE = 204  # the code of errors about arguments
 
 
 def _need_spec(x, what):
