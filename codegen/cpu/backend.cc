@@ -6,6 +6,7 @@
 #include "codegen/cpu/user_printer.h"
 #include "codegen/print/procedure_call.h"
 #include "codegen/user_text.h"
+#include "ir/kernel_ir/contract.h"
 
 namespace nabla::codegen {
 namespace {
@@ -22,14 +23,6 @@ constexpr const char* kProcedures =
 constexpr const char* kLinalgProcedures =
 #include "codegen/cpu/linalg_procedures_text.inc"
     ;
-
-// Lanes per vector: as many as the widest data of the kernel allows in one register.
-int lanes_of(const kernel_ir::Kernel& kernel, const ir::Target& target) {
-  bool wide =
-      std::any_of(kernel.buffers.begin(), kernel.buffers.end(), [](const auto& b) { return bytes_of(b.dtype) == 8; });
-  for (const auto& v : kernel.values) wide |= v.dtype == DType::kF64;
-  return target.vector_bytes / (wide ? 8 : 4);
-}
 
 }  // namespace
 
@@ -51,7 +44,7 @@ CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Ta
                              UserSource{k->procedure->user->name, k->procedure->user->cpp, user_prototype(*k)}});
       continue;
     }
-    pieces.push_back({lanes_of(*k, target), k->procedure.has_value(), print_cpp(*k, symbol, target)});
+    pieces.push_back({kernel_ir::vector_elements(*k, target.vector_bytes), k->procedure.has_value(), print_cpp(*k, symbol, target)});
     total += pieces.back().text.size();
   }
   // Files are cut by text size, a fair measure of compile time; kernels of other lane counts go to files of their own.

@@ -19,7 +19,7 @@ class ContractPrinter {
   ContractPrinter(const Kernel& k, const ir::Target& target, CppWriter& out, int& next_temp)
       : k_(k), target_(target), out_(out), next_temp_(next_temp), c_(*find_contraction(k)) {
     m_ = size(c_.m), n_ = size(c_.n), depth_ = size(c_.k);
-    lanes_ = target.lanes(c_.dtype == DType::kF64 || bytes_of(c_.dtype) == 8 ? DType::kF64 : DType::kF32);
+    lanes_ = vector_elements(k, target.vector_bytes);
     plan_ = plan_contraction(m_, n_, lanes_, target.vector_registers);
     rows_ = plan_.tile_rows;
     vectors_ = plan_.tile_vectors;

@@ -37,6 +37,13 @@ std::optional<Contraction> find_contraction(const Kernel& kernel) {
   return fits ? std::optional(c) : std::nullopt;
 }
 
+int vector_elements(const Kernel& kernel, int vector_bytes) {
+  auto wide = [](const Buffer& b) { return bytes_of(b.dtype) == 8; };
+  bool any = std::any_of(kernel.buffers.begin(), kernel.buffers.end(), wide);
+  for (const ValueInfo& v : kernel.values) any |= v.dtype == DType::kF64;
+  return vector_bytes / (any ? 8 : 4);
+}
+
 ContractPlan plan_contraction(const ir::Dim& rows, const ir::Dim& columns, int lanes, int vector_registers) {
   int64_t m = std::max<int64_t>(rows.bounds().max, 1), n = std::max<int64_t>(columns.bounds().max, 1);
   ContractPlan plan;

@@ -19,6 +19,9 @@ struct Contraction {
 /// The contraction of a kernel whose body is [let...] contract [store...]; nullopt for other kernels.
 std::optional<Contraction> find_contraction(const Kernel& kernel);
 
+/// Elements of a vector of so many bytes in code for CPUs: as many as the widest data of the kernel allow, in all of its vectors.
+int vector_elements(const Kernel& kernel, int vector_bytes);
+
 /// How a generated matrix product is cut: blocks of rows, or of columns where there are more of them, and tiles of
 /// `tile_rows` x `tile_vectors` registers inside.
 struct ContractPlan {

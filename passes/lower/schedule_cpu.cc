@@ -46,7 +46,7 @@ class Scheduler {
     int64_t m = extent(c.m), n = extent(c.n);
     ir::Dim batch = 1;
     for (int b : c.batch) batch = batch * size(b);
-    int lanes = target_.vector_bytes / (bytes_of(c.dtype) == 8 ? 8 : 4);
+    int lanes = vector_elements(k_, target_.vector_bytes);
     ContractPlan plan = plan_contraction(size(c.m), size(c.n), lanes, target_.vector_registers);
     s_.unit = plan.block;
     s_.units = plan.blocks * batch;
