@@ -12,6 +12,7 @@
 #include "cli/nabla_run_alike.h"
 #include "cli/nabla_run_job.h"
 #include "cli/nabla_run_supervise.h"
+#include "runtime/base/option_error.h"
 #include "runtime/comm/checked_transport.h"
 #include "runtime/comm/peers.h"
 #include "runtime/comm/plugin_transport.h"
@@ -75,15 +76,16 @@ Status check_meeting(const RunOptions& options, const Launched& launched) {
   }
   if (!launched.meets(r.engine)) return Ok{};
   if (launched.rendezvous.empty())
-    return error(Code::kBadOption, "{} has started {} processes and does not say where rank 0 is: give --rendezvous HOST:PORT, or set "
-                 "NABLA_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT", launched.by, launched.ranks);
+    return option_error("give --rendezvous HOST:PORT, or set NABLA_RENDEZVOUS, or MASTER_ADDR and MASTER_PORT",
+                        "{} has started {} processes and does not say where rank 0 is", launched.by, launched.ranks);
   (void)NABLA_TRY(control::check_address(launched.rendezvous));
   constexpr size_t kMost = sizeof control::Shared::token - 1;
   size_t size = variable("NABLA_TOKEN").size();
   if (size > kMost) return error(Code::kBadOption, "NABLA_TOKEN has {} characters: at most {} fit", size, kMost);
   if (size >= 8) return Ok{};
-  return error(Code::kBadOption, "the ranks meet at {}, where nobody else may come: set NABLA_TOKEN to a secret of at least 8 characters, "
-               "the same for all of them", launched.rendezvous);
+  return option_error("set NABLA_TOKEN to a secret of at least 8 characters, the same for all of them",
+                      "the ranks meet at {}, where nobody else may come, and {}", launched.rendezvous,
+                      size == 0 ? "NABLA_TOKEN is not set" : fmt::format("NABLA_TOKEN has {} characters", size));
 }
 
 bool keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with) {

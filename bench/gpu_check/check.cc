@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include "bench/gpu_check/ranks.h"
 #include "bench/gpu_check/session.h"
 
 namespace nabla::gpu_check {
@@ -157,6 +158,7 @@ std::vector<Task> tasks_of(const json& plan) {
     bool library = kind["bundle"].get<std::string>().find("library") != std::string::npos;
     out.push_back({library ? "libraries" : "values", kind["name"], kind, 60});
   }
+  for (const json& job : plan["ranks"]) out.push_back({"ranks", job["name"], job, 60});
   out.push_back({"launches", "chain", {}, 60});
   for (const json& one : plan["ceilings"]) out.push_back({"ceilings", one["name"], one, 60});
   for (const json& model : plan["training"]) out.push_back({"training", model["name"], model, 120});
@@ -177,6 +179,7 @@ Result<exec::Session*> Check::cpu_session(const std::string& bundle) { return ke
 
 Result<json> run_task(Check& check, const Task& task) {
   if (task.part == "values" || task.part == "libraries") return values(check, task.plan);
+  if (task.part == "ranks") return ranks(check, task.plan, task.limit_s - 10);
   if (task.part == "launches") return launches(check);
   if (task.part == "ceilings") return ceilings(check, task.plan);
   if (task.part == "training") return training(check, task.plan);

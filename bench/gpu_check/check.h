@@ -17,9 +17,11 @@ struct Task {
   nlohmann::json plan;          ///< what gpu_check_pack wrote for it
   double limit_s = 60;          ///< after which it counts as hanging
   std::string str() const { return part + "/" + name; }
+  /// Does it look at values alone, and measure nothing?
+  bool is_value() const { return part == "values" || part == "libraries" || part == "ranks"; }
 };
 
-/// Every task of a plan in the order in which they run: values, libraries, launches, ceilings, training, kernels.
+/// Every task of a plan in the order in which they run: values, libraries, ranks, launches, ceilings, training, kernels.
 std::vector<Task> tasks_of(const nlohmann::json& plan);
 
 /// What the tasks of one process share.
@@ -50,6 +52,7 @@ struct Check {
 /// does not fall on a repeated batch. An error where it could not run to its end.
 ///   values, and those of NVIDIA's libraries
 ///              largest `error` against the CPU's program, in units of |error| <= 1 + |want|, and the `tolerance`
+///   ranks      of the engine `nccl`, on this one GPU: the suite of engines, and `error` of losses as above
 ///   launches   microseconds of one launch, of a link of a chain in a replayed graph, and in one that is issued
 ///   ceilings   a copy's GB/s or a product's TFLOP/s, and their share of the datasheet
 ///   training   tokens per second, model FLOPs utilisation

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "bench/gpu_check/check.h"
+#include "bench/gpu_check/ranks.h"
 #include "bench/gpu_check/supervise.h"
 #include "runtime/device/cuda_driver.h"
 
@@ -24,7 +25,7 @@ struct Options {
 std::vector<Task> chosen(const json& plan, const Options& o) {
   std::vector<Task> out;
   for (Task& task : tasks_of(plan))
-    if ((!o.values_only || task.part == "values" || task.part == "libraries") && task.str().find(o.only) != std::string::npos)
+    if ((!o.values_only || task.is_value()) && task.str().find(o.only) != std::string::npos)
       out.push_back(std::move(task));
   return out;
 }
@@ -51,6 +52,7 @@ Status identify(json& machine) {
   machine["gpu"] = gpu.name;
   machine["capability"] = gpu.capability;
   machine["driver_cuda"] = gpu.driver->version;
+  machine["nccl"] = nccl_version();
   return Ok{};
 }
 

@@ -4,12 +4,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "bench/gpu_check/kinds.h"
 #include "cli/driver/compile.h"
 #include "examples/charlm/charlm.h"
 #include "examples/gpt2/gpt2.h"
 #include "runtime/format/file.h"
+#include "runtime/format/safetensors.h"
 
 namespace nabla::gpu_check {
 namespace {
@@ -34,6 +36,7 @@ class Packer {
     NABLA_TRY(kinds());
     NABLA_TRY(speed());
     NABLA_TRY(models());
+    NABLA_TRY(ranks());
     return format::write_file(folder_ + "/plan.json", plan_.dump(1) + "\n");
   }
 
@@ -117,6 +120,35 @@ class Packer {
     NABLA_TRY(compile(program, "layer_library", target_, by_library()));
     return compile(program, "layer_cpu", "cpu:x86-64-v3");
   }
+  // The suite of engines, and training on several ranks, by nabla-run.
+  Status ranks() {
+    auto suite = [&](const char* name, int count, const std::vector<int>& axes) {
+      plan_["ranks"].push_back({{"name", name}, {"ranks", count}, {"suite", axes}});
+    };
+    suite("suite_2", 2, {2});
+    if (!scale_.small) suite("suite_3", 3, {3}), suite("suite_4", 4, {4});
+    suite("suite_2x2", 4, {2, 2});
+    gpt2::Options o;
+    o.layers = 1, o.width = 64, o.heads = 2, o.vocabulary = 61, o.context = 16, o.batch = 4;
+    const Program program = scale_.small ? gpt2::make_program(o) : charlm::make_program({});
+    const int64_t samples = 4 * (scale_.small ? o.batch : charlm::kBatch), length = 1 + (scale_.small ? o.context : charlm::kContext);
+    Literal tokens(scale_.small ? DType::kI32 : DType::kU8, {samples, length});
+    for (int64_t i = 0; i < tokens.size(); ++i) tokens.set_i(i, i * i % 61);
+    NABLA_TRY(format::write_file(folder_ + "/ranks.safetensors", format::safetensors_bytes({{"tokens", tokens}})));
+    for (auto [name, count, zero] : {std::tuple{"dp", 2, "0"}, {"zero3", 4, "3"}}) {
+      std::string bundle = fmt::format("train_{}_{}", name, count);
+      driver::CompileOptions options{.library = false, .mesh = {fmt::format("dp={}", count)}};
+      options.pass_options["apply-strategy"] = {{"zero", zero}, {"data-axes", "dp"}};
+      plan_["ranks"].push_back({{"name", bundle}, {"ranks", count}, {"bundle", bundle}, {"cpu", bundle + "_cpu"}, {"steps", 6},
+                                {"tolerance", scale_.small ? 2e-2 : 1e-4}});
+      if (count == 2)
+        plan_["ranks"].push_back({{"name", "killed_rank"}, {"ranks", count}, {"bundle", bundle}, {"steps", 1000000}, {"killed", 1}});
+      NABLA_TRY(compile(program, bundle, target_, options));
+      NABLA_TRY(compile(program, bundle + "_cpu", "cpu:x86-64-v3", options));
+    }
+    return Ok{};
+  }
+
   Status compile(const Program& program, const std::string& name, const std::string& targets,
                  driver::CompileOptions options = {.library = false}) {
     options.target = targets;

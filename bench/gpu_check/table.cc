@@ -21,7 +21,11 @@ std::string line_of(const json& v) {
     std::string why = v["failed"];
     return fmt::format("  {:<30} FAILED: {}\n", name, why);
   }
-  if (part == "values" || part == "libraries")
+  if (v.contains("note")) return fmt::format("  {:<30} {}\n", name, v["note"].get<std::string>());
+  if (v.contains("ended_s"))
+    return fmt::format("  {:<30} {:>10.2f} s {:>9} {:>7}\n", name, v["ended_s"].get<double>(), v["code"].get<int>(), verdict(v));
+  if (part == "ranks" && !v.contains("error")) return fmt::format("  {:<30} {:>30}\n", name, verdict(v));
+  if (part == "values" || part == "libraries" || part == "ranks")
     return fmt::format("  {:<30} {:>12} {:>9} {:>7}\n", name, number(v["error"]), number(v["tolerance"]), verdict(v));
   if (part == "ceilings")
     return fmt::format("  {:<30} {:>12.1f} {:<8} {:>6.1f}%\n", name, v["value"].get<double>(),
@@ -56,6 +60,7 @@ std::string table(const json& machine, const std::vector<json>& rows) {
   static const std::pair<const char*, const char*> kParts[] = {
       {"values", "values: largest error against the CPU, and what is allowed"},
       {"libraries", "values by NVIDIA's libraries"},
+      {"ranks", "ranks over NCCL that share the GPU: the suite of engines, losses against the CPU, the end of the others after a kill"},
       {"launches", "launches, microseconds"},
       {"ceilings", "ceilings, and their share of the datasheet"},
       {"training", "training"},

@@ -1,7 +1,9 @@
 // Ranks whose values lie in the memory of GPUs, and whose exchanges run there beside their kernels.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "runtime/comm/comm.h"
 
@@ -53,11 +55,22 @@ class StreamCommunicator : public Communicator {
   virtual void replay(StreamGraph& graph) = 0;
   virtual void replayed() = 0;
 
+  /// Whoever records graphs that exchange values says how they are destroyed; called before the exchanges end, however they do, and no
+  /// more after `detach`. NCCL waits for it: a communicator stays until no graph holds an exchange of it.
+  void drop_graphs_by(std::function<void()> drop) { drop_graphs_ = std::move(drop); }
+
   /// It outlives the exchanges.
   void watch(Watcher* watcher) { watcher_ = watcher; }
 
  protected:
+  void drop_graphs() {
+    if (drop_graphs_) drop_graphs_();
+  }
+
   Watcher* watcher_ = nullptr;
+
+ private:
+  std::function<void()> drop_graphs_;
 };
 
 }  // namespace nabla::comm

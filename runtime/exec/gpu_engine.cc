@@ -66,9 +66,14 @@ std::vector<int64_t> recorded(const Bound& bound) {
 
 GpuLaunches::~GpuLaunches() {
   (void)driver->context_set(context);  // any thread may end a session
-  if (graph != nullptr) (void)driver->exec_destroy(graph);
+  drop();
   exchanged.reset();
   if (extents != 0) (void)driver->memory_free(extents);
+}
+
+void GpuLaunches::drop() {
+  if (graph != nullptr) (void)driver->exec_destroy(graph);
+  graph = nullptr;
 }
 
 GpuEngine::GpuEngine(const format::Bundle& bundle, const format::Program& program, device::CudaDevice device,
@@ -97,6 +102,11 @@ GpuEngine::~GpuEngine() {
   (void)driver_.context_release(device_.device);
 }
 
+void GpuEngine::drop_graphs() {
+  for (auto& [of, known] : launches_)
+    if (std::shared_ptr<GpuLaunches> launches = known.lock()) launches->drop();
+}
+
 Status GpuEngine::load() {
   if (program_.libraries() != nullptr)
     for (const format::Library* library : *program_.libraries())
@@ -106,7 +116,10 @@ Status GpuEngine::load() {
   (void)NABLA_TRY(driver_.check("opening the GPU", driver_.context_retain(&context_, device_.device)));
   (void)NABLA_TRY(enter());
   (void)NABLA_TRY(driver_.check("making a stream", driver_.stream_create(&stream_, kNonBlocking)));
-  if (peers_ != nullptr) (void)NABLA_TRY(peers_->attach(device_, stream_, &program_));
+  if (peers_ != nullptr) {
+    (void)NABLA_TRY(peers_->attach(device_, stream_, &program_));
+    peers_->drop_graphs_by([this] { drop_graphs(); });
+  }
   (void)NABLA_TRY(staging_.emplace(peers_).open(driver_, stream_));
   (void)NABLA_TRY(transfers_.emplace().open(driver_, stream_, program_.host_bytes()));
   exchanges_.emplace(driver_, stream_);

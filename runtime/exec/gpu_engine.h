@@ -42,6 +42,8 @@ struct GpuBound;
 struct GpuLaunches {
   GpuLaunches(std::shared_ptr<const device::CudaDriver> d, device::CudaContext c) : driver(std::move(d)), context(c) {}
   ~GpuLaunches();
+  /// Destroys the graph, which may be running: it ends by itself. What it exchanges stays.
+  void drop();
 
   std::shared_ptr<const device::CudaDriver> driver;
   device::CudaContext context;
@@ -101,6 +103,7 @@ class GpuEngine final : public Engine {
     std::string name;
     device::CudaModule module;
   };
+  void drop_graphs();
   Status load_kernels();
   Result<device::CudaModule> module_of(const std::string& name);
   Result<GpuGrid> load_grid(const format::Grid& grid, const std::string& object);

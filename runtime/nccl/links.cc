@@ -113,8 +113,9 @@ Status Links::look(const What& what) {
   return Ok{};
 }
 
-// NCCL waits for its kernels to end, which a GPU that has fallen off its bus never says of them.
-void Links::abort() {
+// NCCL waits for its kernels to end, which a GPU that has fallen off its bus never says of them. Kernels of one communicator may stand
+// before those of another, and graphs end when all of theirs have: so everything is ended at once.
+void Links::abort(const std::function<void()>& drop_graphs) {
   if (comms_.empty()) return;
   std::mutex mutex;
   std::condition_variable changed;
@@ -124,7 +125,10 @@ void Links::abort() {
     if (changed.wait_for(lock, std::chrono::duration<double>(options_.abort_s), [&] { return over; }) || !options_.end_hard) return;
     options_.end_hard(error(Code::kPeerLost, "rank {}: NCCL has not aborted its communicators in {:g} s", options_.rank, options_.abort_s));
   });
-  for (Comm comm : comms_) (void)nccl_->abort(comm);
+  std::vector<std::thread> ends;
+  for (Comm comm : comms_) ends.emplace_back([this, comm] { (void)nccl_->abort(comm); });
+  if (drop_graphs) drop_graphs();
+  for (std::thread& end : ends) end.join();
   comms_.clear();
   {
     std::lock_guard lock(mutex);

@@ -32,8 +32,9 @@ class Links {
   Status look(const What& what);
   /// Has the waiting since `since_us` of comm::steady_us taken longer than it may for so many bytes?
   Status in_time(int64_t since_us, uint64_t bytes, const What& what) const;
-  /// Ends what is under way. Nothing can be exchanged any more.
-  void abort();
+  /// Ends what is under way. Nothing can be exchanged any more. `drop_graphs` destroys the graphs that hold exchanges, for which a
+  /// communicator waits, and may itself wait for them to end.
+  void abort(const std::function<void()>& drop_graphs = nullptr);
   /// In order: all other members close too, sooner or later.
   void close();
 

@@ -158,7 +158,9 @@ class Rank final : public comm::StreamCommunicator {
   void detach() override {
     if (context_ == nullptr) return;
     (void)driver_->context_set(context_);
-    failure_ ? links_.abort() : links_.close();
+    failure_ ? abort() : drop_graphs();
+    drop_graphs_by(nullptr);
+    links_.close();
     for (CudaStream stream : streams_) (void)driver_->stream_destroy(stream);
     for (CudaEvent event : events_) (void)driver_->event_destroy(event);
     for (CudaAddress at : memory_) (void)driver_->memory_free(at);
@@ -167,7 +169,7 @@ class Rank final : public comm::StreamCommunicator {
     context_ = nullptr;
   }
 
-  void abort() override { links_.abort(); }
+  void abort() override { links_.abort([this] { drop_graphs(); }); }
 
   Status start(uint32_t ticket, const CollectiveCall& call) override {
     const Group& group = groups_[call.group];
@@ -263,7 +265,7 @@ class Rank final : public comm::StreamCommunicator {
     if (status.ok()) return;
     if (!failure_) failure_ = status.errors()[0];
     if (context_ != nullptr) (void)driver_->context_set(context_);
-    links_.abort();
+    abort();
   }
 
  private:
@@ -544,7 +546,7 @@ class Rank final : public comm::StreamCommunicator {
     if (failure_) return *failure_;
     if (result.ok()) return result;
     failure_ = result.errors()[0];
-    links_.abort();
+    abort();
     return result;
   }
 

@@ -39,12 +39,15 @@ const string& packed() {
     must("bench/gpu_check/gpu_check_pack " + folder + " --small");
     string driver = std::filesystem::absolute("tests/cuda/fake_driver/libfake_cuda.so");
     for (const char* name :
-         {"kinds", "tf32", "library", "launches", "speed", "speed_library", "layer", "layer_library", "gpt2"}) {
+         {"kinds", "tf32", "library", "launches", "speed", "speed_library", "layer", "layer_library", "gpt2",
+                             "train_dp_2", "train_zero3_4"}) {
       Status ready = emulator::use_fake_gpu(contents(folder + "/" + name + ".nbundle"), driver, {.beside = true});
       EXPECT_TRUE(ready.ok()) << to_string(ready.errors());
     }
     std::filesystem::copy_file("bench/gpu_check/gpu_check", folder + "/gpu_check");
     std::filesystem::copy_file("tools/gpu_check", folder + "/run");
+    std::filesystem::copy_file("cli/nabla-run", folder + "/nabla-run");
+    std::filesystem::copy_file("tests/cuda/nccl_conformance", folder + "/nccl_conformance");
     return folder;
   }();
   return kFolder;
@@ -83,6 +86,8 @@ TEST(GpuCheck, GoesOnAfterATaskThatFails) {
                  " --seconds 0 --seed 4 --values-only");
   EXPECT_EQ(out.code, 1) << out.text;
   std::vector<json> lines = lines_of(scratch("cut")), values = rows_of(lines, "values"), more = rows_of(lines, "libraries");
+  values.insert(values.end(), more.begin(), more.end());
+  more = rows_of(lines, "ranks");
   values.insert(values.end(), more.begin(), more.end());
   EXPECT_EQ(lines.front()["part"], "machine");
   EXPECT_EQ(lines.back()["part"], "end");
@@ -128,6 +133,14 @@ TEST(GpuCheck, HasEveryLine) {
     EXPECT_TRUE(v["ok"].get<bool>()) << v;
     EXPECT_NE(table.find(v["name"].get<string>()), string::npos);
   }
+  std::vector<json> ranks = rows_of(lines, "ranks");
+  ASSERT_EQ(ranks.size(), 5u);
+  for (const json& r : ranks) {
+    EXPECT_TRUE(r["ok"].get<bool>()) << r;
+    EXPECT_FALSE(r.contains("note")) << r;
+    EXPECT_NE(table.find(r["name"].get<string>()), string::npos);
+  }
+  EXPECT_EQ(lines.front()["nccl"], "2.28.9");
   std::vector<json> launches = rows_of(lines, "launches"), ceilings = rows_of(lines, "ceilings");
   ASSERT_EQ(launches.size(), 1u);
   EXPECT_GE(launches[0]["kernels"], 6);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 namespace nabla::tests {
@@ -25,13 +27,52 @@ nccl::Meeting Store::meeting(double timeout_s) {
                         [this](const std::string& key, double limit_s) { return get(key, limit_s); }, timeout_s);
 }
 
+// Files come into their place whole. A key has slashes.
+nccl::Meeting by_files(const std::string& folder, double timeout_s) {
+  auto file = [=](std::string key) {
+    std::replace(key.begin(), key.end(), '/', '+');
+    return folder + "/" + key;
+  };
+  auto put = [=](const std::string& key, const std::string& value) -> Status {
+    std::ofstream(file(key) + ".part") << value;
+    std::filesystem::rename(file(key) + ".part", file(key));
+    return Ok{};
+  };
+  auto get = [=](const std::string& key, double limit_s) -> Result<std::string> {
+    auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_s);
+    while (!std::filesystem::exists(file(key))) {
+      if (std::chrono::steady_clock::now() > end)
+        return error(Code::kTooLate, "no rank has put `{}` into {} in {} s", key, folder, limit_s);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::ifstream in(file(key));
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  return nccl::by_store(put, get, timeout_s);
+}
+
+bool nccl_has(const comm::CollectiveCall& call) {
+  return call.reduction == format::Reduction::None || nccl::combines(call.reduction, call.dtype);
+}
+
+namespace {
+
+nccl::RankOptions meeting_by(Store& store, nccl::RankOptions options) {
+  options.meet = store.meeting(options.deadline_s);
+  return options;
+}
+
+}  // namespace
+
 GpuRank::GpuRank(const format::Ranks& table, nccl::RankOptions options, Store& store, const format::Program* program)
-    : rank_(options.rank), device_(device::CudaDevice::open(static_cast<int>(options.rank)).value()) {
+    : GpuRank(table, meeting_by(store, options), static_cast<int>(options.rank), program) {}
+
+GpuRank::GpuRank(const format::Ranks& table, nccl::RankOptions options, int gpu, const format::Program* program)
+    : rank_(options.rank), device_(device::CudaDevice::open(gpu).value()) {
   const device::CudaDriver& d = driver();
   NABLA_CHECK(d.context_retain(&context_, device_.device) == 0 && d.context_set(context_) == 0 && d.stream_create(&stream_, 1) == 0,
               "no GPU for rank {}", rank_);
   options.ranks = table.count();
-  options.meet = store.meeting(options.deadline_s);
   world_ = nccl::make_ranks(table, options).value();
   attached_ = end().attach(device_, stream_, program);
 }

@@ -28,10 +28,18 @@ class Store {
   std::map<std::string, std::string> values_;
 };
 
-/// One rank of the grid, attached to GPU `rank`, in the thread that makes it.
+/// The same by files of a folder, for processes.
+nccl::Meeting by_files(const std::string& folder, double timeout_s);
+
+/// Does the engine have calls like this one?
+bool nccl_has(const comm::CollectiveCall& call);
+
+/// One rank of the grid, attached to a GPU, in the thread that makes it.
 class GpuRank {
  public:
-  /// `table` outlives it.
+  /// With `options.meet`. `table` outlives it.
+  GpuRank(const format::Ranks& table, nccl::RankOptions options, int gpu, const format::Program* program = nullptr);
+  /// On GPU `rank`, where ranks meet by `store`.
   GpuRank(const format::Ranks& table, nccl::RankOptions options, Store& store, const format::Program* program = nullptr);
   ~GpuRank();
   /// What attaching gave.

@@ -398,9 +398,10 @@ TEST_F(Nccl, WhatCannotRunIsRefusedWithWhatToDo) {
   fails("two", {}, gpus(2, {"NABLA_NCCL=/nowhere.so"}), 21, {"error[E0602]: NCCL cannot be used: /nowhere.so: cannot open"});
   Words torch{"RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=0"};
   fails("two", {}, gpus(2, torch), 2,
-        {"torchrun (RANK) has started 2 processes and does not say where rank 0 is: give --rendezvous HOST:PORT"});
+        {"torchrun (RANK) has started 2 processes and does not say where rank 0 is", "help: give --rendezvous HOST:PORT"});
   torch.insert(torch.end(), {"MASTER_ADDR=127.0.0.1", "MASTER_PORT=4000"});
-  fails("two", {}, gpus(2, torch), 2, {"the ranks meet at 127.0.0.1:4000, where nobody else may come: set NABLA_TOKEN to a secret"});
+  fails("two", {}, gpus(2, torch), 2, {"the ranks meet at 127.0.0.1:4000, where nobody else may come, and NABLA_TOKEN is not set",
+        "help: set NABLA_TOKEN to a secret"});
   torch.push_back("NABLA_TOKEN=" + std::string(80, 'x'));
   fails("two", {}, gpus(2, torch), 2, {"error[E0901]: NABLA_TOKEN has 80 characters: at most 63 fit\n"});
   torch.back() = "NABLA_TOKEN=a secret of the job";

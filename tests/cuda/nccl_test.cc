@@ -41,8 +41,7 @@ TEST_P(Grids, DoWhatCollectivesMean) {
     GpuRank rank(table, {.rank = r, .local_ranks = count, .in_flight = 4, .deadline_s = 60}, store);
     ASSERT_TRUE(rank.attached().ok()) << to_string(rank.attached().errors());
     HostValues end(rank);
-    auto has = [](const CollectiveCall& c) { return c.reduction == format::Reduction::None || nccl::combines(c.reduction, c.dtype); };
-    wrong[r] = comm::check_engine(r, axes, end, axes.size() > 1, has);
+    wrong[r] = comm::check_engine(r, axes, end, axes.size() > 1, nccl_has);
   });
   for (const std::string& w : wrong) EXPECT_EQ(w, "");
 }

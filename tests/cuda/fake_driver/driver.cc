@@ -174,6 +174,22 @@ int nb_fake_cuda_put_when(void* stream, int (*ready)(void*), int (*work)(void*),
   };
   return put(static_cast<Stream*>(stream), {then, nullptr, nullptr, [ready, kept] { return ready(kept.get()); }});
 }
+/// Does the stream record?
+int nb_fake_cuda_capturing(void* stream) {
+  Lock lock;
+  return known(state().streams, static_cast<Stream*>(stream)) && static_cast<Stream*>(stream)->capture ? 1 : 0;
+}
+/// Lets every stream do what it can, as time would.
+int nb_fake_cuda_go_on(void) {
+  Lock lock;
+  std::vector<Stream*> all(state().streams.begin(), state().streams.end());
+  for (Graph* exec : state().execs)
+    for (auto& s : exec->streams) all.push_back(s.get());
+  for (Stream* s : all)
+    while (!s->queue.empty() && advance(*s)) {
+    }
+  return kOk;
+}
 /// Is all of it inside one live allocation?
 int nb_fake_cuda_holds(uint64_t address, uint64_t bytes) {
   Lock lock;

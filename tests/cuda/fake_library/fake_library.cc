@@ -15,6 +15,8 @@ const Driver* driver() {
   found.holds = reinterpret_cast<decltype(found.holds)>(::dlsym(library, "nb_fake_cuda_holds"));
   found.ready = reinterpret_cast<decltype(found.ready)>(::dlsym(library, "nb_fake_cuda_ready"));
   found.ordinal = reinterpret_cast<decltype(found.ordinal)>(::dlsym(library, "nb_fake_cuda_ordinal"));
+  found.capturing = reinterpret_cast<decltype(found.capturing)>(::dlsym(library, "nb_fake_cuda_capturing"));
+  found.go_on = reinterpret_cast<decltype(found.go_on)>(::dlsym(library, "nb_fake_cuda_go_on"));
   found.put_when = reinterpret_cast<decltype(found.put_when)>(::dlsym(library, "nb_fake_cuda_put_when"));
   if (found.holds != nullptr && found.ready != nullptr)
     found.put = reinterpret_cast<decltype(found.put)>(::dlsym(library, "nb_fake_cuda_put"));

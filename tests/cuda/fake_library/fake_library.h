@@ -18,6 +18,8 @@ struct Driver {
   int (*holds)(uint64_t address, uint64_t bytes) = nullptr;
   int (*ready)() = nullptr;
   int (*ordinal)() = nullptr;
+  int (*capturing)(void* stream) = nullptr;
+  int (*go_on)() = nullptr;
 };
 /// Of $NABLA_CUDA_DRIVER, which the process has opened; null before.
 const Driver* driver();

@@ -53,6 +53,7 @@ struct Comm {
   std::vector<std::shared_ptr<Op>> deferred;  // that GetAsyncError puts into streams
   std::atomic<bool> aborted{false};
   std::atomic<int> error{kOk}, under_way{0};
+  std::atomic<int> in_graphs{0};  // what graphs hold: until they are gone it cannot go either
   std::string why;
   uint64_t collectives = 0, exchanges = 0;
   std::map<std::pair<int, bool>, uint64_t> messages;  // by peer and direction
@@ -154,8 +155,16 @@ int fail(Comm& comm, int status, const std::string& why) {
 
 // ---- In streams
 
-Op& op_of(void* context) { return **static_cast<std::shared_ptr<Op>*>(context); }
-void release(void* context) { delete static_cast<std::shared_ptr<Op>*>(context); }
+struct Placed {
+  std::shared_ptr<Op> op;
+  bool in_graph;
+};
+Op& op_of(void* context) { return *static_cast<Placed*>(context)->op; }
+void release(void* context) {
+  auto* placed = static_cast<Placed*>(context);
+  placed->op->comm->in_graphs -= placed->in_graph;
+  delete placed;
+}
 
 /// The next exchange of its communicator, in the order in which streams come to them.
 void begin(Op& op) {
@@ -226,7 +235,8 @@ int arrive(void* context) {
 }
 
 int put(const std::shared_ptr<Op>& op, int (*when)(void*), int (*work)(void*)) {
-  auto* context = new std::shared_ptr<Op>(op);
+  auto* context = new Placed{op, driver()->capturing(op->stream) != 0};
+  op->comm->in_graphs += context->in_graph;
   int status = when == nullptr ? driver()->put(op->stream, work, context, release)
                                : driver()->put_when(op->stream, when, work, context, release);
   return status == kOk ? kOk : refused(fmt::format("the driver refuses the stream of {}: {}", op->call.str(), status), kCudaError);
@@ -282,7 +292,9 @@ int issue(void* handle, Call call, const void* from, void* to, int peer, void* s
   return kInProgress;
 }
 
+// Ranks that are told so are hosts of their own, which may share a GPU.
 std::string host() {
+  if (const char* told = std::getenv("NCCL_HOSTID"); told != nullptr && *told != 0) return told;
   char name[256] = "";
   ::gethostname(name, sizeof name - 1);
   return name;
@@ -317,6 +329,11 @@ int progress(Comm& comm) {
   int status = enqueue(ops);
   if (status != kOk) comm.error = status, comm.why = last();
   return status;
+}
+
+/// A communicator waits until the graphs that hold its exchanges have been destroyed, when it is aborted too.
+void wait_for_graphs(const Comm& comm) {
+  for (; comm.in_graphs > 0; ::usleep(100)) driver()->go_on();
 }
 
 }  // namespace
@@ -403,6 +420,7 @@ int ncclCommAbort(void* handle) {
     comm->aborted = true, comm->phase = Comm::kGone, comm->deferred.clear();
   }
   while (fault("abort", comm->rank)) ::usleep(100'000);
+  wait_for_graphs(*comm);
   return kOk;
 }
 
@@ -416,11 +434,15 @@ int ncclCommFinalize(void* handle) {
 }
 
 int ncclCommDestroy(void* handle) {
-  Lock lock;
-  if (int wish = state().begin("ncclCommDestroy"); wish != kOk) return wish;
-  std::shared_ptr<Comm> comm = find(handle);
-  if (comm == nullptr || comm->phase != Comm::kClosed) return refused("ncclCommDestroy without ncclCommFinalize");
-  comm->phase = Comm::kGone;
+  std::shared_ptr<Comm> comm;
+  {
+    Lock lock;
+    if (int wish = state().begin("ncclCommDestroy"); wish != kOk) return wish;
+    comm = find(handle);
+    if (comm == nullptr || comm->phase != Comm::kClosed) return refused("ncclCommDestroy without ncclCommFinalize");
+    comm->phase = Comm::kGone;
+  }
+  wait_for_graphs(*comm);
   return kOk;
 }
 
