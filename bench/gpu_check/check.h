@@ -52,7 +52,8 @@ struct Check {
 /// does not fall on a repeated batch. An error where it could not run to its end.
 ///   values, and those of NVIDIA's libraries
 ///              largest `error` against the CPU's program, in units of |error| <= 1 + |want|, and the `tolerance`
-///   ranks      of the engine `nccl`, on this one GPU: the suite of engines, and `error` of losses as above
+///   ranks      of the engine `nccl`, on this one GPU: the suite of engines, `error` of losses as above, the end of a job whose rank
+///              is killed
 ///   launches   microseconds of one launch, of a link of a chain in a replayed graph, and in one that is issued
 ///   ceilings   a copy's GB/s or a product's TFLOP/s, and their share of the datasheet
 ///   training   tokens per second, model FLOPs utilisation

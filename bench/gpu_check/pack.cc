@@ -87,12 +87,16 @@ class Packer {
     }
   }
 
+  gpt2::Options sizes() const {
+    gpt2::Options o;
+    if (scale_.small) o.layers = 1, o.width = 64, o.heads = 2, o.vocabulary = 61, o.context = 16, o.batch = 2;
+    return o;
+  }
   Status models() {
     auto training = [&](const char* name, int64_t tokens, int64_t vocabulary) {
       plan_["training"].push_back({{"name", name}, {"bundle", name}, {"tokens", tokens}, {"vocabulary", vocabulary}});
     };
-    gpt2::Options o;
-    if (scale_.small) o.layers = 1, o.width = 64, o.heads = 2, o.vocabulary = 61, o.context = 16, o.batch = 2;
+    const gpt2::Options o = sizes();
     NABLA_TRY(layer(o));
     if (!scale_.small) {
       training("charlm", charlm::kBatch * charlm::kContext, charlm::kVocabulary);
@@ -128,8 +132,8 @@ class Packer {
     suite("suite_2", 2, {2});
     if (!scale_.small) suite("suite_3", 3, {3}), suite("suite_4", 4, {4});
     suite("suite_2x2", 4, {2, 2});
-    gpt2::Options o;
-    o.layers = 1, o.width = 64, o.heads = 2, o.vocabulary = 61, o.context = 16, o.batch = 4;
+    gpt2::Options o = sizes();
+    o.batch = 4;
     const Program program = scale_.small ? gpt2::make_program(o) : charlm::make_program({});
     const int64_t samples = 4 * (scale_.small ? o.batch : charlm::kBatch), length = 1 + (scale_.small ? o.context : charlm::kContext);
     Literal tokens(scale_.small ? DType::kI32 : DType::kU8, {samples, length});

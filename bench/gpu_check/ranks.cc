@@ -17,6 +17,7 @@
 #include <sstream>
 #include <thread>
 
+#include "bench/gpu_check/session.h"
 #include "runtime/nccl/library.h"
 
 namespace nabla::gpu_check {
@@ -24,8 +25,6 @@ namespace {
 
 using nlohmann::json;
 using Words = std::vector<std::string>;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Files of one job, gone with it.
 struct Folder {
@@ -50,7 +49,7 @@ pid_t start(Words words, int rank, const std::string& log) {
   std::string host = fmt::format("gpu-check-{}", rank), token = fmt::format("gpu-check-{}", getpid());
   pid_t pid = fork();
   if (pid != 0) return pid;
-  int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   dup2(out, STDOUT_FILENO);
   dup2(out, STDERR_FILENO);
   setenv("NCCL_HOSTID", host.c_str(), 1);

@@ -7,11 +7,7 @@
 #include "runtime/format/bundle_reader.h"
 
 namespace nabla::gpu_check {
-namespace {
-
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-}  // namespace
 
 Result<std::unique_ptr<exec::Session>> open(const std::string& folder, const std::string& name,
                                             const std::string& target, const std::string& trace) {

@@ -24,6 +24,9 @@ Status run(exec::Session& session, int entry, const std::vector<Literal>& inputs
 /// The same by the entry's name with random inputs, for its effect on state.
 Status run_once(exec::Session& session, const std::string& entry, int64_t integers, std::mt19937_64& random);
 
+/// Seconds of a clock that only runs forward.
+double now();
+
 struct Timing {
   double seconds = 0;  ///< median of the runs
   int runs = 0;

@@ -7,16 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstring>
+
+#include "bench/gpu_check/session.h"
 
 namespace nabla::gpu_check {
 namespace {
 
 using nlohmann::json;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // A child, and what it has written.
 class Child {
