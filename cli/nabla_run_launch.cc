@@ -117,7 +117,10 @@ Result<Launched> launched(const RankFlags& flags, const Env& env) {
     out = {.by = "--rank", .rank = *flags.rank, .ranks = *flags.world_size, .local_rank = flags.local_rank};
   } else {
     for (const Names& names : kLaunchers) {
-      if (std::string_view(names.by) == "SLURM" && NABLA_TRY(number(env, "SLURM_NTASKS")).value_or(1) < 2) continue;
+      // A task alone, and a batch script, are no rank.
+      if (std::string_view(names.by) == "SLURM" && NABLA_TRY(number(env, "SLURM_NTASKS")).value_or(1) < 2 &&
+          NABLA_TRY(number(env, "SLURM_PROCID")).value_or(0) == 0)
+        continue;
       std::optional<Launched> found = NABLA_TRY(named(names, env));
       if (!found) continue;
       out = std::move(*found);

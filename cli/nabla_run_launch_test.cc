@@ -69,6 +69,9 @@ TEST(Launch, VariablesThatDoNotFitTogetherAreNamed) {
   EXPECT_EQ(why({{"NABLA_RANK", "2"}, {"NABLA_WORLD_SIZE", "2"}}),
             "the environment has NABLA_RANK=2 and NABLA_WORLD_SIZE=2: ranks count from 0");
   EXPECT_EQ(why({{"RANK", "0"}}), "the environment of torchrun has RANK=0 and no WORLD_SIZE");
+  EXPECT_EQ(why({{"SLURM_PROCID", "3"}}), "the environment of SLURM has SLURM_PROCID=3 and no SLURM_NTASKS");
+  EXPECT_EQ(why({{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "1"}}),
+            "the environment of SLURM has SLURM_PROCID=3 and SLURM_NTASKS=1: ranks count from 0");
   EXPECT_EQ(why({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "2"}}),
             "the environment of Open MPI has OMPI_COMM_WORLD_RANK=2 and OMPI_COMM_WORLD_SIZE=2: ranks count from 0");
   EXPECT_EQ(why({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}), "the environment has RANK=-1, which is no number of ranks");

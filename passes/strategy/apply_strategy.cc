@@ -118,11 +118,12 @@ class StrategyPass {
   bool uses(const Sharding& s, const Axes& axes) const { return overlap(mesh_, ir::axes_of(s), axes); }
   bool fits(const Sharding& s, const ir::Type& type) const { return ir::check_sharding(mesh_, s, type, "").ok(); }
 
-  // What lies along data axes follows the batch: values in the middle lie as it does.
+  // What lies along data axes follows the batch: values in the middle lie as it does. Data axes before others cannot wait: what
+  // follows first would lie along the others alone, and no axis is put before those.
   Sharding after_batch(Sharding s) const {
     auto of_batch = [&](const ir::AxisRef& a) { return overlap(mesh_, {a}, s_.data); };
     for (ir::DimSharding& dim : s.dims)
-      if (!dim.axes.empty() && std::any_of(dim.axes.begin(), dim.axes.end(), of_batch)) dim.priority = std::max(dim.priority, 1);
+      if (!dim.axes.empty() && of_batch(dim.axes.back())) dim.priority = std::max(dim.priority, 1);
     return s;
   }
   // The same on every rank along the data axes.

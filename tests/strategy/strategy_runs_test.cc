@@ -32,6 +32,7 @@ TEST(StrategyRuns, TrainAsOneRankDoes) {
   same("rep=2, dp=2", {{"data-axes", "rep,dp"}, {"zero", "3"}, {"zero-axes", "dp"}});
   for (const char* level : {"0", "1", "2", "3"}) same("dp=2, mb=4 temporal", {{"data-axes", "dp,mb"}, {"zero", level}});
   for (const char* level : {"1", "3"}) same("dp=2, tp=2", {{"data-axes", "dp"}, {"zero", level}, {"layouts", "w0=,tp"}});
+  for (const char* level : {"0", "3"}) same("dp=2, tp=2", {{"data-axes", "dp"}, {"zero", level}, {"layouts", "w0=dp,tp;w1=dp+tp,"}});
 }
 
 TEST(StrategyRuns, LayersOfALoop) {

@@ -302,6 +302,9 @@ TEST(Strategy, RulesLayOutLeavesByTheirNames) {
   made = applied(parsed(kModel), {{"layouts", "w0=,tp;w1=tp,"}, {"data-axes", "dp"}, {"zero", "1"}});
   EXPECT_NE(made.layouts.find("w0 <{}, tp> replicated {dp}\nw1 <tp, {}> replicated {dp}\n"), std::string::npos) << made.layouts;
   EXPECT_NE(made.layouts.find("momentum.w0 <{dp}p1, tp>\nmomentum.w1 <tp, {dp}p1>\n"), std::string::npos) << made.layouts;
+  // What waits for the batch can come after other axes, never before them.
+  made = applied(parsed(kModel), {{"layouts", "w0=dp+tp,;w1=tp+dp,"}, {"data-axes", "dp"}});
+  EXPECT_EQ(made.layouts.find("w0 <{dp, tp}, {}>\nw1 <{tp, dp}p1, {}>\n"), 0u) << made.layouts;
 }
 
 // What an optimizer remembers lies as its parameter does, where nothing else is said of it: by the program, or by a rule.
