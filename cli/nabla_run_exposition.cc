@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/base/option_error.h"
+
 namespace nabla::cli {
 namespace {
 
@@ -65,7 +67,7 @@ Result<std::unique_ptr<Exposition>> Exposition::start(uint16_t port, std::vector
   if (fd < 0 || ::bind(fd, address, size) != 0 || ::listen(fd, 8) != 0 || ::getsockname(fd, address, &size) != 0) {
     int problem = errno;
     if (fd >= 0) ::close(fd);
-    return error(Code::kBadOption, "--prometheus: port {} of 127.0.0.1 cannot be had: {}", port, std::strerror(problem));
+    return option_error("take another port", "--prometheus: port {} of 127.0.0.1 cannot be had: {}", port, std::strerror(problem));
   }
   return std::unique_ptr<Exposition>(new Exposition(fd, ntohs(at.sin_port), std::move(ranks)));
 }

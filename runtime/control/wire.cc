@@ -140,8 +140,11 @@ Result<Socket> listen_at(std::string& address) {
   Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   int yes = 1;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (::bind(socket.fd(), found.list->ai_addr, found.list->ai_addrlen) != 0 || ::listen(socket.fd(), 1024) != 0)
-    return error(Code::kCoordinatorLost, "{}: no coordinator can listen there: {}", address, std::strerror(errno));
+  if (::bind(socket.fd(), found.list->ai_addr, found.list->ai_addrlen) != 0 || ::listen(socket.fd(), 1024) != 0) {
+    Diagnostic d = error(Code::kCoordinatorLost, "{}: no coordinator can listen there: {}", address, std::strerror(errno));
+    d.help = "let the ranks meet at another port, or at an address of this machine";
+    return d;
+  }
   sockaddr_in name{};
   socklen_t size = sizeof name;
   getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&name), &size);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "runtime/format/members.h"
@@ -121,7 +122,7 @@ Status check(format::Bytes bundle, const std::vector<std::string>& public_keys, 
   auto signature = bytes_of<kSignatureBytes>(text("signature"));
   if (text("algorithm") != "ed25519" || !key || !signature) return error(Code::kNotSigned, "{}: its signature cannot be read", what);
   if (std::find(public_keys.begin(), public_keys.end(), text("key")) == public_keys.end())
-    return error(Code::kNotSigned, "{} is signed by key {}, which is not the one that is asked for", what, text("key"));
+    return error(Code::kNotSigned, "{} is signed by key {}, and asked for is {}", what, text("key"), fmt::join(public_keys, " or "));
   std::string said = signed_text(parts.manifest->data);
   if (crypto_sign_verify_detached(signature->data(), reinterpret_cast<const unsigned char*>(said.data()), said.size(), key->data()) != 0)
     return error(Code::kNotSigned, "{}: the signature by key {} is not one of this bundle", what, text("key"));

@@ -35,7 +35,7 @@ TEST(Signature, HoldsForItsBundleAndKeyAlone) {
   EXPECT_EQ(refusal(bytes, {mine.public_key}), "");
   EXPECT_EQ(refusal(bytes, {other.public_key, mine.public_key}), "");
   EXPECT_EQ(refusal(plain, {mine.public_key}), "b is not signed");
-  EXPECT_EQ(refusal(bytes, {other.public_key}), "b is signed by key " + mine.public_key + ", which is not the one that is asked for");
+  EXPECT_EQ(refusal(bytes, {other.public_key}), "b is signed by key " + mine.public_key + ", and asked for is " + other.public_key);
   // It is a bundle like others, and signing again replaces the signature.
   auto opened = format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bytes)), "b");
   EXPECT_TRUE(opened.ok()) << to_string(opened.errors());
