@@ -136,11 +136,12 @@ Status Checkpoints::end(const ProgressOf& progress, bool usable) {
   Status last = judge(writer_->finish(), true);
   ended_ = true;
   const checkpoint::Cost& c = writer_->cost();
-  if (party_.first() && c.written + c.failed > 0)
-    tell(fmt::format("checkpoints: {} written{}, the last {} with {}; the run stood {:.1f} ms to copy and {:.1f} ms to wait, writing took "
-                     "{:.1f} ms",
-                     c.written, c.failed > 0 ? fmt::format(", {} failed", c.failed) : "", newest(), bytes_str(c.bytes), c.copy_s * 1e3,
-                     c.wait_s * 1e3, c.write_s * 1e3));
+  if (party_.first() && c.written + c.failed > 0) {
+    std::string failed = c.failed > 0 ? fmt::format(", {} failed", c.failed) : "";
+    std::string last_one = c.written > 0 ? fmt::format(", the last {} with {}", newest(), bytes_str(c.bytes)) : "";
+    tell(fmt::format("checkpoints: {} written{}{}; the run stood {:.1f} ms to copy and {:.1f} ms to wait, writing took {:.1f} ms",
+                     c.written, failed, last_one, c.copy_s * 1e3, c.wait_s * 1e3, c.write_s * 1e3));
+  }
   return last;
 }
 

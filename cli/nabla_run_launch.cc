@@ -38,7 +38,7 @@ struct Names {
   bool mpi;
 };
 constexpr Names kLaunchers[] = {
-    {"NABLA_RANK", "NABLA_RANK", "NABLA_WORLD_SIZE", "NABLA_LOCAL_RANK", "NABLA_LOCAL_WORLD_SIZE", false},
+    {"who set NABLA_RANK", "NABLA_RANK", "NABLA_WORLD_SIZE", "NABLA_LOCAL_RANK", "NABLA_LOCAL_WORLD_SIZE", false},
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", true},
     {"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", true},
     {"SLURM", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, true},
@@ -78,7 +78,7 @@ Result<std::optional<Launched>> named(const Names& names, const Env& env) {
   if (*rank >= *ranks)
     return error(Code::kBadOption, "the environment{} has {}={} and {}={}: ranks count from 0", of, names.rank, *rank,
                  names.ranks, *ranks);
-  Launched out{.by = own ? names.rank : fmt::format("{} ({})", names.by, names.rank), .rank = *rank, .ranks = *ranks, .mpi = names.mpi};
+  Launched out{.by = own ? names.by : fmt::format("{} ({})", names.by, names.rank), .rank = *rank, .ranks = *ranks, .mpi = names.mpi};
   if (names.local_rank != nullptr) out.local_rank = NABLA_TRY(number(env, names.local_rank));
   if (names.local_ranks != nullptr) out.local_ranks = NABLA_TRY(number(env, names.local_ranks));
   (void)NABLA_TRY(check_local(of, names, out));
@@ -114,7 +114,7 @@ Result<Launched> launched(const RankFlags& flags, const Env& env) {
     if (flags.local_rank.value_or(0) >= *flags.world_size)
       return option_error(fmt::format("the last rank is {}", *flags.world_size - 1),
                           "--local-rank {} of --world-size {}: ranks count from 0", *flags.local_rank, *flags.world_size);
-    out = {.by = "--rank", .rank = *flags.rank, .ranks = *flags.world_size, .local_rank = flags.local_rank};
+    out = {.by = "who gave --rank", .rank = *flags.rank, .ranks = *flags.world_size, .local_rank = flags.local_rank};
   } else {
     for (const Names& names : kLaunchers) {
       // A task alone, and a batch script, are no rank.

@@ -30,8 +30,8 @@ void expect(const Env& env, const std::string& by, uint32_t rank, uint32_t ranks
 
 TEST(Launch, EveryLauncherIsKnownByItsVariables) {
   expect({}, "", 0, 1, false);
-  expect({}, "--rank", 2, 4, false, {.rank = 2, .world_size = 4});
-  expect({{"NABLA_RANK", "1"}, {"NABLA_WORLD_SIZE", "2"}}, "NABLA_RANK", 1, 2, false);
+  expect({}, "who gave --rank", 2, 4, false, {.rank = 2, .world_size = 4});
+  expect({{"NABLA_RANK", "1"}, {"NABLA_WORLD_SIZE", "2"}}, "who set NABLA_RANK", 1, 2, false);
   Env ompi{{"OMPI_COMM_WORLD_RANK", "3"},
            {"OMPI_COMM_WORLD_SIZE", "8"},
            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -51,7 +51,7 @@ TEST(Launch, EveryLauncherIsKnownByItsVariables) {
   expect(kubernetes, "Kubernetes (JOB_COMPLETION_INDEX)", 2, 3, false);
   EXPECT_EQ(with(kubernetes)->rendezvous, "job-0.job:4000");
   // What is said by hand wins, then the launcher that is nearest to the process.
-  expect(ompi, "--rank", 0, 2, false, {.rank = 0, .world_size = 2});
+  expect(ompi, "who gave --rank", 0, 2, false, {.rank = 0, .world_size = 2});
   Env both = ompi;
   both.insert({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}});
   expect(both, "Open MPI (OMPI_COMM_WORLD_RANK)", 3, 8, true);

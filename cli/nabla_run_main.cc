@@ -212,7 +212,7 @@ Result<int> run_rank(RunOptions& options, const Launched& launched, const Hooks&
       NABLA_TRY(RankProcess::begin(options, launched, hooks, shared, format::sha256_hex(file->bytes()), mesh));
   // A rank alone with a bundle of another size has been told so by now, and the others with it: here all have the same one.
   if (ranks != launched.ranks) {
-    (void)NABLA_TRY(rank->end());
+    (void)NABLA_TRY(rank->end(exit_code(Code::kRanksDisagree, true)));
     return other_size(ranks, launched);
   }
   steer_jobs({[&] { return rank->may_run(); }, [&] { return rank->stopped(); }});
@@ -225,14 +225,15 @@ Result<int> run_rank(RunOptions& options, const Launched& launched, const Hooks&
   if (status.ok()) status = format::flush_stdout();
   bool stopped = !status.ok() && status.errors().front().code == Code::kInterrupted && rank->stopped();
   if (stopped && launched.rank == 0) std::fputs(to_string(status.errors()).c_str(), stderr);
-  Status ended = status.ok() || stopped ? rank->end() : status;
+  const int code_of_end = stopped ? exit_code(Code::kInterrupted, true) : 0;
+  Status ended = status.ok() || stopped ? rank->end(code_of_end) : status;
   // The threads and the transport of a rank that failed may wait for others: nothing of it is taken down in order.
   if (!ended.ok()) {
     int code = rank_failed(launched.rank, rank->failed(ended.errors().front()));
     std::fflush(stdout), std::fflush(stderr);
     ::_exit(code);
   }
-  return stopped ? exit_code(Code::kInterrupted, true) : 0;
+  return code_of_end;
 }
 
 /// What the options ask for that only ranks of several processes have.

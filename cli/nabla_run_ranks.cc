@@ -62,6 +62,31 @@ std::string digest_of(const char* token) { return format::sha256_hex(format::as_
 /// Is the coordinator known to who started the ranks?
 bool supervised() { return !variable("NABLA_CONTROL").empty(); }
 
+/// Do ranks find each other by MPI? Those of NCCL where nothing else is said.
+bool meets_by_mpi(const RunOptions& options, const Launched& launched) {
+  return options.ranks.engine != "nccl" || (!supervised() && !launched.meets(options.ranks.engine));
+}
+
+/// MPI_Init comes back when all have come to it, and before that no rank can say or hear a word: the keeper of one that
+/// waits there for too long ends it. A second earlier it says so of one that was stopped, which is what the others wait for.
+std::function<std::optional<int>(bool)> give_up_joining(const RunOptions& options, const Launched& launched, control::Shared& shared) {
+  return [&options, &launched, &shared, begin = comm::steady_us()](bool stands) -> std::optional<int> {
+    const double waited = static_cast<double>(comm::steady_us() - begin) / 1e6, allowed = options.ranks.join_s;
+    if (shared.met || waited < allowed + (stands ? 0 : 1)) return std::nullopt;
+    Diagnostic d = error(Code::kRanksDisagree, "rank {} has waited in MPI_Init for {} s: not all of the {} processes have come to it",
+                         launched.rank, allowed, launched.ranks);
+    d.help = fmt::format("{} starts {} processes, each of which has to be nabla-run, and none may stand still; --join-timeout S "
+                         "lets them wait longer", launched.by, launched.ranks);
+    if (stands) {
+      d.message = fmt::format("rank {} stands still since it was stopped (SIGSTOP), before MPI_Init, and the other ranks wait for it there",
+                              launched.rank);
+      d.help = "";
+    }
+    std::fputs(to_string({d}).c_str(), stderr);
+    return exit_code(d.code, true);
+  };
+}
+
 }  // namespace
 
 Status check_meeting(const RunOptions& options, const Launched& launched) {
@@ -100,6 +125,7 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
     if (shared.folder[0] == 0) copy(shared.folder, reports_folder("", digest_of(shared.token)));
   }
   control::KeepOptions keeping{.lost = exit_code(Code::kPeerLost, true), .stopped = exit_code(Code::kInterrupted, true)};
+  if (!supervised() && meets_by_mpi(options, launched)) keeping.give_up = give_up_joining(options, launched, shared);
   std::unique_ptr<control::Coordinator> coordinator;
   if (!address.empty()) {
     copy(shared.address, address);
@@ -132,9 +158,9 @@ Result<std::unique_ptr<RankProcess>> RankProcess::begin(const RunOptions& option
                                                         const Hooks& hooks, control::Shared& shared, const std::string& digest,
                                                         const std::string& mesh) {
   std::unique_ptr<RankProcess> out(new RankProcess(options, launched, hooks, shared));
-  bool nccl = options.ranks.engine == "nccl";
-  bool mpi = !nccl || (!supervised() && !launched.meets(options.ranks.engine));  // by which NCCL's ranks meet where nothing else is said
+  bool mpi = meets_by_mpi(options, launched);
   if (mpi) out->transport_ = NABLA_TRY(comm::open_transport("mpi"));
+  shared.met = true;
   if (mpi && hooks.transport) out->transport_ = hooks.transport(out->transport_);
   if (mpi && (out->transport_->ranks() != launched.ranks || out->transport_->rank() != launched.rank)) {
     Diagnostic d = error(Code::kRanksDisagree, "{} says that this is rank {} of {}, and MPI that it is rank {} of {}", launched.by,
@@ -223,9 +249,10 @@ Diagnostic RankProcess::failed(const Diagnostic& why) {
   return known ? *known : member_->report(why);
 }
 
-Status RankProcess::end() {
+Status RankProcess::end(int code) {
   member_->leave(stopped_);
   if (std::optional<Diagnostic> why = member_->verdict()) return *why;
+  shared_.ends_with = code;
   return transport_ == nullptr ? Status(Ok{}) : transport_->close();
 }
 

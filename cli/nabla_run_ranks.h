@@ -44,8 +44,8 @@ class RankProcess {
 
   /// Tells the others of an error of this rank, or hears which came first. Returns the first cause, with this rank's name.
   Diagnostic failed(const Diagnostic& why);
-  /// All ranks end in order.
-  Status end();
+  /// All ranks end in order, this one with that exit code.
+  Status end(int code);
 
  private:
   RankProcess(const RunOptions& options, Launched launched, const Hooks& hooks, control::Shared& shared)

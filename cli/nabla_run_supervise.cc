@@ -1,19 +1,15 @@
 #include "cli/nabla_run_supervise.h"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "cli/exit_codes.h"
 #include "cli/nabla_run_job.h"
+#include "cli/nabla_run_starter.h"
 #include "cli/nabla_run_waits.h"
 #include "runtime/control/keeper.h"
 #include "runtime/control/wire.h"
@@ -31,112 +27,6 @@ Diagnostic advised(Diagnostic d, std::string help) {
   return d;
 }
 
-/// The signals to stop are for this process and for the ranks: what stands between them would end by one, and they with it.
-void heed_stops(bool heed) {
-  sigset_t stops;
-  sigemptyset(&stops);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&stops, signal);
-  ::sigprocmask(heed ? SIG_UNBLOCK : SIG_BLOCK, &stops, nullptr);
-}
-
-/// Becomes the program; returns where it cannot, with errno.
-void become(const std::vector<std::string>& command) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-}
-
-/// A process per rank of this machine, which end with this one: it is what mpirun is elsewhere. Does not return.
-[[noreturn]] void start_here(uint32_t ranks, const std::vector<std::string>& command) {
-  pid_t parent = ::getpid();
-  ::setenv("NABLA_WORLD_SIZE", std::to_string(ranks).c_str(), 1);
-  ::setenv("NABLA_LOCAL_WORLD_SIZE", std::to_string(ranks).c_str(), 1);
-  for (uint32_t r = 0; r < ranks; ++r) {
-    if (::fork() != 0) continue;
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    heed_stops(true);
-    for (const char* name : {"NABLA_RANK", "NABLA_LOCAL_RANK"}) ::setenv(name, std::to_string(r).c_str(), 1);
-    if (::getppid() == parent) become(command);
-    ::_exit(127);
-  }
-  int code = 0;
-  for (int status = 0; ::wait(&status) > 0 || errno == EINTR;) {
-    int ended = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (code == 0) code = ended;
-  }
-  ::_exit(code);
-}
-
-/// mpirun, or what stands for it, and everything that it started on this machine.
-class Starter {
- public:
-  /// `here`: so many ranks on this machine, of which each runs the command; 0: the command starts them.
-  static Result<Starter> start(const std::vector<std::string>& command, uint32_t here) {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return error(Code::kReadFailed, "no pipe: {}", std::strerror(errno));
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what mpirun leaves behind becomes this process's: an ssh that gets no answer
-    pid_t parent = ::getpid(), child = ::fork();
-    if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::setpgid(0, 0);  // signals of the terminal come to the parent alone
-      heed_stops(false);  // of mpirun's children it unblocks all
-      for (int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_DFL);
-      if (int null = ::open("/dev/null", O_RDONLY); null >= 0) ::dup2(null, 0);
-      if (::getppid() == parent && here > 0) ::close(ends[1]), start_here(here, command);
-      if (::getppid() == parent) become(command);
-      int problem = errno;
-      (void)!::write(ends[1], &problem, sizeof problem);
-      ::_exit(127);
-    }
-    ::close(ends[1]);
-    int problem = 0;
-    bool failed = child < 0 || ::read(ends[0], &problem, sizeof problem) == sizeof problem;
-    ::close(ends[0]);
-    if (failed && child > 0) ::waitpid(child, nullptr, 0);
-    if (failed)
-      return advised(error(Code::kMissingLibrary, "mpirun cannot be started: {}", std::strerror(child < 0 ? errno : problem)),
-                     "install Open MPI 4.1, or run all ranks in one process, without --engine");
-    return Starter(child);
-  }
-
-  /// Its exit code once it has ended.
-  std::optional<int> ended() {
-    int status = 0;
-    if (!code_ && ::waitpid(pid_, &status, WNOHANG) == pid_) {
-      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      if (WIFSIGNALED(status) && !killed_) signal_ = WTERMSIG(status);
-    }
-    return code_;
-  }
-  void kill(int signal) {
-    if (!ended()) killed_ = true, ::kill(-pid_, signal);
-  }
-  /// The signal that somebody else has ended it by; 0: none.
-  int foreign_signal() const { return signal_; }
-
-  /// Ends what it has left behind, a second after it has ended itself.
-  static void end_leftovers() {
-    for (int64_t begin = comm::steady_us(); ; ::usleep(10'000)) {
-      while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-      }
-      std::ifstream children(fmt::format("/proc/self/task/{}/children", ::getpid()));
-      std::vector<pid_t> left;
-      for (pid_t pid; children >> pid;) left.push_back(pid);
-      if (left.empty() || since(begin) > 3) return;
-      if (since(begin) > 1)
-        for (pid_t pid : left) ::kill(pid, SIGKILL);
-    }
-  }
-
- private:
-  explicit Starter(pid_t pid) : pid_(pid) {}
-  pid_t pid_;
-  std::optional<int> code_;
-  int signal_ = 0;
-  bool killed_ = false;  // by this process
-};
-
 /// What the starter's end means where no rank has said why.
 Diagnostic silent_end(int code, bool nccl) {
   return error(Code::kPeerLost, "{} ended with exit code {} before the ranks were done; what {} said stands above",
@@ -147,8 +37,17 @@ Diagnostic silent_end(int code, bool nccl) {
 int supervise(control::Coordinator& coordinator, Starter& starter, bool nccl) {
   int asked = 0;
   int64_t over_at = 0;
+  bool told = false;  // mpirun was, to stop
+  int64_t looked_at = 0;
   LiveLine live;
-  for (std::optional<int> code; !(code = starter.ended()); ::usleep(10'000)) {
+  for (std::optional<int> code; !(code = starter.ended()); starter.hand_on(10)) {
+    if (!told && since(looked_at) > 0.2) {
+      looked_at = comm::steady_us(), told = starter.was_told_to_stop();
+      if (told && asked == 0) {
+        std::fprintf(stderr, "note: stopping: %s was asked to\n", nccl ? "the process that started the ranks" : "mpirun");
+        coordinator.ask_to_stop();
+      }
+    }
     if (signals() > asked) {
       asked = signals();
       if (asked == 1) coordinator.ask_to_stop();
@@ -167,6 +66,14 @@ int supervise(control::Coordinator& coordinator, Starter& starter, bool nccl) {
   for (int64_t end = comm::steady_us(); !coordinator.over() && since(end) < 1;) ::usleep(1000);  // what ranks said last
   if (!coordinator.over()) coordinator.fail(silent_end(code, nccl));
   return code;
+}
+
+/// The exit code of a job whose ranks have all left in order. What breaks a process after that takes nothing away.
+int after_all_work(int code, bool nccl) {
+  if (code == 0 || code == exit_code(Code::kRanksDisagree, true)) return code;  // which they give when they have left
+  std::fprintf(stderr, "warning: %s ended with exit code %d after all ranks had done their work\n",
+               nccl ? "a process of the job" : "mpirun", code);
+  return 0;
 }
 
 bool worth_another_start(Code code) {
@@ -233,6 +140,7 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   if (nccl) command = args, command.insert(command.begin(), own_path());
   Starter starter = NABLA_TRY(Starter::start(command, nccl ? ranks : 0));
   int code = supervise(*coordinator, starter, nccl);
+  Status printed = starter.finish_output();
   Status cause = cause_of(*coordinator, folder);
   Starter::end_leftovers();
   // Ranks whose mpirun is gone stop as if they had been asked to.
@@ -247,7 +155,8 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
     cause.errors().front().notes.push_back("they were to run on " + names_of(hosts) +
                                             ": `ssh HOST true` must come back, and nabla-run be there");
   (void)NABLA_TRY(std::move(cause));
-  return code;
+  (void)NABLA_TRY(std::move(printed));
+  return after_all_work(code, nccl);
 }
 
 }  // namespace

@@ -416,6 +416,9 @@ TEST_F(NablaRun, WrongCommandLinesExitWith2) {
     EXPECT_EQ(empty.code, 2) << option;
     EXPECT_HAS(empty.err, fmt::format("error[E0901]: {}: the file name is empty", option));
   }
+  Outcome nowhere = run({bundle_, "--entry", "init", "--trace", "/nonexistent/t.json"});
+  EXPECT_HAS(nowhere.err, "error[E0803]: --trace: cannot write `/nonexistent/t.json`");
+  EXPECT_EQ(nowhere.err.find("error"), nowhere.err.rfind("error")) << nowhere.err;  // it is said once
   Outcome none = run({temporary("missing.nbundle")});
   EXPECT_EQ(none.code, 1);
   EXPECT_HAS(none.err, "error[E0801]");

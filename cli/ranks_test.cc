@@ -187,7 +187,8 @@ TEST_F(RanksBundle, RunsOnlySignedWhereThatIsAskedFor) {
   for (const char* who : {"mine", "other"}) EXPECT_EQ(shell("cli/nablac keys " + dir + who).code, 0);
   Outcome again = shell("cli/nablac keys " + dir + "mine");
   EXPECT_EQ(again.code, 1);
-  EXPECT_HAS(again.text, "keys-mine.secret`: File exists");
+  EXPECT_HAS(again.text, "keys-mine.secret`: File exists\n   = help: give these keys another name; a key that has signed bundles is not "
+             "replaced\n");
   auto with = [&](const std::string& bundle, const std::string& key) {
     return shell(fmt::format("cli/nabla-run {} --class scorer --input a=1 --input b=2 --require-signature {}", bundle, dir + key));
   };

@@ -19,7 +19,12 @@ namespace {
 /// A file that was not there, which only its owner reads.
 Status write_secret(const std::string& path, const std::string& text) {
   int fd = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-  if (fd < 0) return format::write_failure(path, errno);
+  if (fd < 0) {
+    const int problem = errno;
+    Diagnostic d = format::write_failure(path, problem);
+    if (problem == EEXIST) d.help = "give these keys another name; a key that has signed bundles is not replaced";
+    return d;
+  }
   bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   int problem = errno;
   if (::close(fd) != 0 || !written) return format::write_failure(path, problem);

@@ -302,6 +302,28 @@ TEST(Control, AConnectionThatIsResetIsSaid) {
   EXPECT_EQ((*member)->verdict()->code, Code::kCoordinatorLost);
 }
 
+TEST(Control, WhatListensElsewhereIsNoCoordinator) {
+  Job job(1);
+  MemberOptions o = job.of(0);
+  o.address = "127.0.0.1:0";
+  auto listener = listen_at(o.address);
+  ASSERT_TRUE(listener.ok());
+  std::thread other([&] {
+    pollfd ready{listener->fd(), POLLIN, 0};
+    ASSERT_EQ(::poll(&ready, 1, 5000), 1);
+    Socket connection(::accept(listener->fd(), nullptr, nullptr));
+    write_all(connection, "SSH-2.0-OpenSSH_9.2p1\r\n", 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  });
+  auto member = job.join(o);
+  other.join();
+  ASSERT_FALSE(member.ok());
+  EXPECT_EQ(member.errors()[0].code, Code::kCoordinatorLost);
+  EXPECT_EQ(member.errors()[0].message, "what listens at " + o.address + " does not answer rank 0 as a coordinator of ranks does: what it "
+                                        "sends is damaged");
+  EXPECT_EQ(member.errors()[0].help, "the rendezvous is an address of rank 0's machine, with a port that nothing else uses there");
+}
+
 TEST(Control, ManyStrangersKeepNobodyOut) {
   Job job(3);
   std::atomic<bool> done = false;

@@ -203,7 +203,7 @@ class Coordinator::Server {
       case Kind::Bye:
         r.left = true, stopped_ = stopped_ || m.agreed;
         // A launcher kills the others when one ends with another code than 0: they end together.
-        if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& k) { return k.left; })) tell_all({.kind = Kind::Over});
+        if (all_left()) tell_all({.kind = Kind::Over});
         return;
       case Kind::Answer:
         return answer(static_cast<uint32_t>(c.rank), m);
@@ -329,7 +329,8 @@ class Coordinator::Server {
     r.gone = true, r.joined = true;
     r.told = true;
     if (!before) r.gone_at = Clock::now();
-    if (cause_ || r.left) return;
+    // Where all have said that they are done, nothing is lost with a process; before that the others may still need it.
+    if (cause_ || (r.left && (m.signal == 0 || all_left()))) return;
     // It ends with a code of its own because of what it has reported, or of another's end.
     if (m.signal == 0 && suspected_) return;
     Diagnostic d = error(Code::kPeerLost, "{} {}{}", name(m.rank), how, place(m.run, m.sequence, m.what));
@@ -387,6 +388,9 @@ class Coordinator::Server {
       if (!over_) over_ = true, changed_.notify_all();
       for (const auto& c : connections_) c->dead = c->dead || c->keeper;
     }
+  }
+  bool all_left() const {
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.left; });
   }
   // Somebody is gone, and why is not known yet.
   bool pending() const {

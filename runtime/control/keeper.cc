@@ -101,29 +101,40 @@ void write_report(const Shared& s) {
   if (!report_of(s).empty()) (void)write_board(s.board, s.rank.load(), s.epoch.load(), s.folder);
 }
 
-/// `early`: the report was written while the rank still lived.
-int wait_for(pid_t child, int pipe, const KeepOptions& options, const Shared& shared, std::string& tail, bool& early) {
+/// How a rank has ended.
+struct End {
+  int signal = 0, exit = 0;
+  std::string tail;            // of its stderr
+  bool early = false;          // the report was written while the rank still lived
+  std::optional<int> given_up; // the exit code that KeepOptions::give_up has said
+};
+
+End wait_for(pid_t child, int pipe, const KeepOptions& options, const Shared& shared) {
+  End end;
   int status = 0;
   bool open = true, halted = false;
   for (Passing passing(child, shared.board);;) {
     pollfd ready{pipe, POLLIN, 0};
-    if (open && ::poll(&ready, 1, 20) == 1) open = hand_on(pipe, tail);
+    if (open && ::poll(&ready, 1, 20) == 1) open = hand_on(pipe, end.tail);
     if (!open) usleep(2000);
     if (::waitpid(child, &status, WNOHANG | WUNTRACED | WCONTINUED) == child) {
       if (!WIFSTOPPED(status) && !WIFCONTINUED(status)) break;
       halted = WIFSTOPPED(status);
       // Where the others lose it, mpirun ends all so soon that nothing can be written then.
-      if (halted) early = true, write_report(shared);
+      if (halted) end.early = true, write_report(shared);
     }
     passing.look(halted);
-    if (options.give_up && options.give_up()) ::kill(child, SIGKILL);
+    if (options.give_up && !end.given_up)
+      if (end.given_up = options.give_up(halted); end.given_up) ::kill(child, SIGKILL);
   }
   fcntl(pipe, F_SETFL, O_NONBLOCK);
   for (bool more = true; more && open;) {  // what others that it started still write does not count
     pollfd ready{pipe, POLLIN, 0};
-    more = ::poll(&ready, 1, 0) == 1 && hand_on(pipe, tail);
+    more = ::poll(&ready, 1, 0) == 1 && hand_on(pipe, end.tail);
   }
-  return status;
+  if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) end.exit = WEXITSTATUS(status);
+  return end;
 }
 
 }  // namespace
@@ -154,22 +165,26 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &pass, nullptr);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // of a launcher that is killed nobody would end the ranks
   if (options.begin) options.begin();
-  std::string tail;
-  bool early = false;
-  int status = wait_for(child, ends[0], options, shared, tail, early);
-  int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0, exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-  if (signal != 0 || (exit != 0 && exit != options.stopped)) {
+  End end = wait_for(child, ends[0], options, shared);
+  exit_code = end.given_up ? *end.given_up : end.signal != 0 ? options.lost : end.exit;
+  if (end.given_up) return false;
+  if (int done = shared.ends_with; end.signal != 0 && done >= 0) {
+    std::fprintf(stderr, "warning: rank %u was killed by signal %d (%s) after all ranks had done their work\n", shared.rank.load(),
+                 end.signal, strsignal(end.signal));
+    exit_code = done;
+    return false;
+  }
+  if (end.signal != 0 || (end.exit != 0 && end.exit != options.stopped)) {
     write_report(shared);
-    Socket coordinator = tell_coordinator(shared, child, signal, exit, std::move(tail));
+    Socket coordinator = tell_coordinator(shared, child, end.signal, end.exit, std::move(end.tail));
     if (options.end)
       options.end();
     else
       wait_until_closed(coordinator);
-  } else if (early) {
+  } else if (end.early) {
     ::unlink(report_of(shared).c_str());
     ::rmdir(shared.folder);  // unless others are in it
   }
-  exit_code = signal != 0 ? options.lost : exit;
   return false;
 }
 

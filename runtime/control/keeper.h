@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "runtime/comm/recorder.h"
@@ -19,6 +20,8 @@ struct Shared {
   std::atomic<uint32_t> rank{UINT32_MAX};                      ///< UINT32_MAX: not known yet
   std::atomic<uint32_t> epoch{0};
   std::atomic<int> meeting{0};  ///< of a keeper that is to be the coordinator: 1: it is, at `address`; 2: it cannot be
+  std::atomic<bool> met{false};  ///< the rank has come through what all ranks come to before they can talk: MPI_Init
+  std::atomic<int> ends_with{-1};  ///< the rank's exit code, once all ranks have done their work; -1: they have not
 };
 
 /// Fresh shared memory, which nothing frees.
@@ -28,7 +31,9 @@ struct KeepOptions {
   int lost = 1;                                ///< exit code where a signal ended the rank
   int stopped = 0;                             ///< exit code of a rank that ended in order before its work was done
   std::function<void()> begin;                 ///< called in the keeper when there is a rank to keep; may be null
-  std::function<bool()> give_up;               ///< is the rank to be killed by now? May be null
+  /// Is the rank to be killed by now, and with which exit code does its keeper end then? It says itself why. `stands`: the rank's
+  /// process was stopped (SIGSTOP). May be null.
+  std::function<std::optional<int>(bool stands)> give_up;
   /// Called after the rank has failed and all is told. Null: waits until the coordinator has ended the run, because a
   /// launcher kills all others when one process ends so.
   std::function<void()> end;
@@ -37,8 +42,8 @@ struct KeepOptions {
 /// Forks. Returns true in the rank's process, which ends with its keeper. The keeper hands on what the rank writes to
 /// stderr, and signals to stop: the first with the value 1 (sigqueue), and one that comes more than kTogetherS later, which ends
 /// it at once, with 2. The end of the process that started the keeper is such a first one. When the rank has not ended in
-/// order it tells the coordinator and writes the board. It returns false, with the exit code that it is to end with: that of the
-/// rank, or `lost`.
+/// order it tells the coordinator and writes the board, unless all ranks had done their work by then, which is only a warning. It
+/// returns false, with the exit code that it is to end with: that of the rank, of `give_up`, or `lost`.
 bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
 
 /// The name of a rank's board: "rank-3.json".

@@ -92,6 +92,12 @@ class Member::Client {
  private:
   static constexpr const char* kDeaf = "it takes nothing that is sent";
   Diagnostic lost(const char* why) const {
+    if (!answered_) {
+      Diagnostic d = error(Code::kCoordinatorLost, "what listens at {} does not answer rank {} as a coordinator of ranks does: {}",
+                           options_.address, options_.rank, why);
+      d.help = "the rendezvous is an address of rank 0's machine, with a port that nothing else uses there";
+      return d;
+    }
     return error(Code::kCoordinatorLost, "rank {} has lost the coordinator at {}: {}", options_.rank, options_.address, why);
   }
 
@@ -145,6 +151,7 @@ class Member::Client {
         Result<std::optional<MessageT>> message = frames_.next();
         if (!message.ok()) return "what it sends is damaged";
         if (!*message) break;
+        answered_ = true;
         take(**message);
       }
     }
@@ -187,7 +194,7 @@ class Member::Client {
   Socket socket_;
   Frames frames_;
   std::thread thread_;
-  std::atomic<bool> quit_{false}, over_{false};
+  std::atomic<bool> quit_{false}, over_{false}, answered_{false};
   std::atomic<int64_t> started_us_{0};
   mutable std::mutex mutex_;
   std::mutex writing_;

@@ -71,6 +71,7 @@ Result<std::unique_ptr<Session>> Session::create(format::Bundle bundle, const Se
 }
 
 Session::~Session() {
+  if (!impl_->has_spans()) return;  // an error came before anything ran: perhaps that the file cannot be written
   if (Status status = impl_->write_trace(false); !status.ok()) std::fputs(to_string(status.errors()).c_str(), stderr);
 }
 
@@ -85,6 +86,10 @@ Profile Session::profile() {
 }
 
 Status Session::finish() { return impl_->write_trace(impl_->traces_together); }
+
+bool Session::Impl::has_spans() const {
+  return (alone || team) && first().trace() != nullptr && !first().trace()->spans().empty();
+}
 
 // Not `together`: what this process has, where it is the one that writes.
 Status Session::Impl::write_trace(bool together) {

@@ -14,6 +14,7 @@ struct Session::Impl {
   explicit Impl(format::Bundle b) : bundle(std::move(b)) {}
 
   Rank& first() const { return team ? team->first() : *alone; }
+  bool has_spans() const;
   Status write_trace(bool together);
 
   format::Bundle bundle;

@@ -233,6 +233,7 @@ TEST_F(Checkpoints, WhatCannotBeWrittenIsSaid) {
   EXPECT_HAS(goes_on.err, "step-00000008.tmp");
   EXPECT_HAS(goes_on.err, "error[E0803]: " + said + "09.tmp/rank-0.safetensors`: File too large\n"
                           "   = note: no checkpoint has been written\n");
+  EXPECT_HAS(goes_on.err, "checkpoints: 0 written, 5 failed; the run stood ");
   EXPECT_TRUE(steps().empty());
   ASSERT_EQ(train("one", 5, kept()).code, 0);
   Outcome required = train("one", 900, kept({"--resume", "latest", "--checkpoint-every", "2", "--checkpoint-required"}), {.before = full});

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <fstream>
 
@@ -37,6 +38,13 @@ class Faults : public testing::Test {
   static Outcome run(const std::string& fault, int steps = 60, const std::vector<std::string>& more = {}) {
     Job job(kProgram, training(steps, more), {.fault = fault});
     return job.wait();
+  }
+  /// The process that nabla-run has started: mpirun.
+  static pid_t child_of(pid_t parent) {
+    std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", parent));
+    if (pid_t child = 0; children >> child) return child;
+    ADD_FAILURE() << "process " << parent << " has none";
+    return INT_MAX;  // which none has
   }
   static void same_state(const std::string& name) { expect_same_file("clean.safetensors", name); }
 };
@@ -125,6 +133,42 @@ TEST_F(Faults, RanksWithoutTheirCoordinatorEnd) {
   Outcome o = job.wait();
   EXPECT_NE(o.code, 0);
   EXPECT_LT(o.seconds, 6);
+  EXPECT_EQ(o.survivors, 0);
+}
+
+// Nothing that ranks did is lost when one of them is killed on its way out.
+TEST_F(Faults, ARankThatIsKilledAfterAllWorkIsAWarning) {
+  std::string warning = "warning: rank 2 was killed by signal 9 (Killed) after all ranks had done their work\n";
+  for (bool mpi : {true, false}) {
+    std::vector<std::string> args = training(44, {"--save-state", path("last.safetensors")}, mpi);
+    Outcome o = Job(kProgram, args, {.fault = "rank=2 do=last", .before = mpi ? std::vector<std::string>() : mpirun(4)}).wait();
+    EXPECT_EQ(o.code, mpi ? 0 : 1) << o.err;  // mpirun does not know what was done
+    EXPECT_HAS(o.err, warning);
+    if (mpi) EXPECT_HAS(o.err, "warning: mpirun ended with exit code 1 after all ranks had done their work\n");
+    EXPECT_EQ(o.survivors, 0);
+    same_state("last.safetensors");
+  }
+}
+
+// Before MPI_Init comes back no rank can say or hear a word: keepers look at the time.
+TEST_F(Faults, ARankThatNeverComesToMpiIsNotWaitedForForEver) {
+  std::vector<std::string> args = training(3, {"--join-timeout", "3"}, false);
+  args.insert(args.end(), {":", "-np", "1", "sleep", "100"});
+  Outcome missing = Job(kProgram, args, {.before = mpirun(3)}).wait();
+  EXPECT_EQ(missing.code, 22) << missing.err;
+  EXPECT_MATCHES(missing.err, "error\\[E0614\\]: rank [012] has waited in MPI_Init for 3 s: not all of the 4 processes have come to it\n"
+                              "   = help: Open MPI \\(OMPI_COMM_WORLD_RANK\\) starts 4 processes, each of which has to be nabla-run, and "
+                              "none may stand still; --join-timeout S lets them wait longer\n");
+  EXPECT_LT(missing.seconds, 8);
+  EXPECT_EQ(missing.survivors, 0);
+  Job stands(kProgram, args, {.before = mpirun(3)});
+  pid_t rank = stands.rank(1);
+  ASSERT_GT(rank, 0);
+  ::kill(rank, SIGSTOP);
+  Outcome o = stands.wait();
+  EXPECT_EQ(o.code, 22) << o.err;
+  EXPECT_HAS(o.err, "error[E0614]: rank 1 stands still since it was stopped (SIGSTOP), before MPI_Init, and the other ranks wait for it "
+                    "there\n");
   EXPECT_EQ(o.survivors, 0);
 }
 
@@ -380,10 +424,7 @@ TEST_F(Faults, RanksEndWithWhoStartedThem) {
 TEST_F(Faults, AnMpirunThatIsKilledIsStartedAgain) {
   Job job(kProgram, training(400000, {"--checkpoint-dir", path("again"), "--max-restarts", "1"}));
   ASSERT_TRUE(job.said("init: done"));
-  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", job.pid()));
-  pid_t mpirun = 0;
-  ASSERT_TRUE(children >> mpirun);
-  ::kill(mpirun, SIGKILL);
+  ::kill(child_of(job.pid()), SIGKILL);
   ASSERT_TRUE(job.said("note: start 2 of at most 2"));
   ASSERT_TRUE(job.said("resumed from "));
   ::kill(job.pid(), SIGTERM);
@@ -391,6 +432,31 @@ TEST_F(Faults, AnMpirunThatIsKilledIsStartedAgain) {
   EXPECT_EQ(o.code, 50) << o.err;
   EXPECT_HAS(o.err, "error[E0610]: mpirun ");
   EXPECT_EQ(o.survivors, 0);
+}
+
+// mpirun itself would end the ranks where they stand.
+TEST_F(Faults, AnMpirunThatIsToldToStopStopsAllInOrder) {
+  for (int signal : {SIGTERM, SIGINT}) {
+    Job job(kProgram, training(100000000, {"--save-state", path("told.safetensors")}));
+    ASSERT_TRUE(job.said("init: done"));
+    job.mark();
+    ::kill(child_of(job.pid()), signal);
+    Outcome o = job.wait();
+    EXPECT_EQ(o.code, 50) << o.err;
+    EXPECT_HAS(o.err, "note: stopping: mpirun was asked to\n");
+    EXPECT_HAS(o.err, "error[E0805]: stopped by a signal before the work was done\n   = note: the state is in ");
+    EXPECT_LT(o.seconds, 8);
+    EXPECT_EQ(o.survivors, 0);
+  }
+}
+
+// mpirun drops what it cannot write, and does not say so.
+TEST_F(Faults, OutputThatCannotBeWrittenIsAnError) {
+  std::vector<std::string> full{"sh", "-c", "exec \"$@\" > /dev/full", "sh"};
+  Outcome o = Job(kProgram, training(44, {"--save-state", path("mute.safetensors")}), {.before = full}).wait();
+  EXPECT_EQ(o.code, 30) << o.err;
+  EXPECT_HAS(o.err, "error[E0803]: cannot write `standard output`: No space left on device\n   = help: free space there");
+  same_state("mute.safetensors");
 }
 
 TEST_F(Faults, AnErrorOfOneRankIsThatOfAll) {

@@ -86,7 +86,10 @@ class Faulty final : public comm::Transport {
   std::string name() const override { return to_->name(); }
   uint32_t rank() const override { return to_->rank(); }
   uint32_t ranks() const override { return to_->ranks(); }
-  Status close() override { return to_->close(); }
+  Status close() override {
+    if (fault_.what == "last" && rank() == static_cast<uint32_t>(fault_.rank)) ::raise(SIGKILL);
+    return to_->close();
+  }
   Result<Request> recv(uint32_t from, uint32_t tag, void* to, uint64_t bytes) override { return to_->recv(from, tag, to, bytes); }
   Result<bool> test(Request request) override { return to_->test(request); }
   Result<Request> send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes) override {
