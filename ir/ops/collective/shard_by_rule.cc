@@ -16,6 +16,7 @@ constexpr const char* kDots = "...";
 // One tensor of a rule: "b (h d) ..." is {{"b"}, {"h", "d"}, {"..."}}.
 Result<Words> parse_tensor(std::string text) {
   text.erase(0, text.find_first_not_of(' '));
+  text.erase(text.find_last_not_of(' ') + 1);
   Words out;
   bool grouped = false;
   auto word = [&](const std::string& w) {
@@ -29,7 +30,11 @@ Result<Words> parse_tensor(std::string text) {
     size_t end = i;
     while (in_name(end)) ++end;
     if (end > i) {
-      word(text.substr(i, end - i));
+      std::string name = text.substr(i, end - i);
+      if (std::isdigit(static_cast<unsigned char>(name[0])) && (name != "1" || grouped))
+        return error(Code::kBadAttribute, "`{}` in `{}` is no name: names begin with a letter, and 1 alone is a dimension of one element",
+                     name, text);
+      word(name);
     } else if (text.compare(i, 3, kDots) == 0) {
       if (grouped) return error(Code::kBadAttribute, "`...` stands for dimensions, not for factors of one in (...)");
       word(kDots), end = i + 3;
