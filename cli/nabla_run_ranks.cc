@@ -80,7 +80,7 @@ std::function<std::optional<int>(bool)> give_up_joining(const RunOptions& option
     if (stands) {
       d.message = fmt::format("rank {} stands still since it was stopped (SIGSTOP), before MPI_Init, and the other ranks wait for it there",
                               launched.rank);
-      d.help = "";
+      d.help = "let it go on (kill -CONT), or start the job again";
     }
     std::fputs(to_string({d}).c_str(), stderr);
     return exit_code(d.code, true);

@@ -131,6 +131,7 @@ void Starter::hand_on(int wait_ms) {
 Status Starter::finish_output() {
   while (pass_on(0)) {
   }
+  if (output_ >= 0) ::close(std::exchange(output_, -1));  // what it has left behind may hold the other end
   return failed_ ? Status(*failed_) : Status(Ok{});
 }
 

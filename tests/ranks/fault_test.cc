@@ -168,7 +168,7 @@ TEST_F(Faults, ARankThatNeverComesToMpiIsNotWaitedForForEver) {
   Outcome o = stands.wait();
   EXPECT_EQ(o.code, 22) << o.err;
   EXPECT_HAS(o.err, "error[E0614]: rank 1 stands still since it was stopped (SIGSTOP), before MPI_Init, and the other ranks wait for it "
-                    "there\n");
+                    "there\n   = help: let it go on (kill -CONT), or start the job again\n");
   EXPECT_EQ(o.survivors, 0);
 }
 
