@@ -22,6 +22,7 @@ using CudaGraph = struct CudaGraphTag*;
 using CudaGraphExec = struct CudaGraphExecTag*;
 
 // CUresult
+inline constexpr int kThreadLocalCapture = 1;  ///< CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr int kCudaOk = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaNoDevice = 100, kCudaNotReady = 600;
 
 /// member, name, parameters; all give a CUresult.

@@ -9,31 +9,10 @@
 #include "runtime/format/program_check.h"
 
 namespace nabla::exec {
-namespace {
 
-using device::CudaAddress;
-using device::CudaEvent;
 using device::GpuLibraryCall;
 using device::LibraryAlgorithm;
 using format::view;
-
-constexpr int kRuns = 5;             // that are measured together, after one that is not
-constexpr unsigned char kByte = 59;  // every operand is filled with it: small numbers in every format
-
-/// Device memory and events of a measurement.
-struct Scratch {
-  explicit Scratch(const device::CudaDriver& d) : driver(d) {}
-  ~Scratch() {
-    if (memory != 0) (void)driver.memory_free(memory);
-    for (CudaEvent event : {start, end})
-      if (event != nullptr) (void)driver.event_destroy(event);
-  }
-  const device::CudaDriver& driver;
-  CudaAddress memory = 0;
-  CudaEvent start = nullptr, end = nullptr;
-};
-
-}  // namespace
 
 void GpuAlgorithms::note(const std::string& text) {
   if (std::find(noted_.begin(), noted_.end(), text) != noted_.end()) return;
@@ -67,7 +46,7 @@ Status GpuAlgorithms::choose(GpuLibraryCall& call, const char* library, const st
   std::vector<LibraryAlgorithm> candidates = NABLA_TRY(call.candidates(loading_ ? kCandidates : 1));
   LibraryAlgorithm best = candidates[0];
   if (loading_) {
-    auto measured = fastest(call, candidates);
+    auto measured = tuner_.fastest(call, candidates);
     if (!measured.ok()) note(fmt::format("{} cannot be measured: {}", library, measured.errors()[0].message));
     if (measured.ok()) {
       best = *measured;
@@ -87,42 +66,6 @@ std::optional<LibraryAlgorithm> GpuAlgorithms::recorded(const GemmRecord& wanted
     return out;
   }
   return std::nullopt;
-}
-
-Result<LibraryAlgorithm> GpuAlgorithms::fastest(GpuLibraryCall& call, const std::vector<LibraryAlgorithm>& candidates) {
-  if (candidates.size() == 1) return candidates[0];
-  const device::CudaDriver& driver = *device_.driver;
-  Scratch scratch(driver);
-  uint64_t total = 0;
-  std::vector<CudaAddress> offsets;
-  for (int64_t bytes : call.operand_bytes())
-    offsets.push_back(total), total += static_cast<uint64_t>((bytes + 255) / 256 * 256);
-  if (int status = driver.memory_alloc(&scratch.memory, total); status != device::kCudaOk) {
-    scratch.memory = 0;
-    if (status == device::kCudaOutOfMemory) return candidates[0];
-    return driver.failure("allocating memory to measure library calls", status);
-  }
-  (void)NABLA_TRY(driver.check("filling memory", driver.fill(scratch.memory, kByte, total, stream_)));
-  for (CudaEvent* event : {&scratch.start, &scratch.end})
-    (void)NABLA_TRY(driver.check("making an event", driver.event_create(event, 0)));
-  std::vector<void*> operands;
-  for (CudaAddress offset : offsets) operands.push_back(reinterpret_cast<void*>(scratch.memory + offset));
-  LibraryAlgorithm best = candidates[0];
-  float least = -1;
-  for (const LibraryAlgorithm& candidate : candidates) {
-    call.use(candidate);
-    float now = -1;
-    for (int run = 0; run <= kRuns; ++run) {
-      if (run == 1) (void)NABLA_TRY(driver.check("recording an event", driver.event_record(scratch.start, stream_)));
-      if (!call.run(operands.data())) break;
-      if (run < kRuns) continue;
-      (void)NABLA_TRY(driver.check("recording an event", driver.event_record(scratch.end, stream_)));
-      (void)NABLA_TRY(driver.check("measuring a library call", driver.stream_synchronize(stream_)));
-      (void)NABLA_TRY(driver.check("reading an event", driver.event_elapsed(&now, scratch.start, scratch.end)));
-    }
-    if (now >= 0 && (least < 0 || now < least)) best = candidate, least = now;
-  }
-  return best;
 }
 
 void GpuAlgorithms::loaded() {

@@ -8,6 +8,7 @@
 #include "runtime/base/gemm_record.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/gpu_library.h"
+#include "runtime/exec/gpu_autotune.h"
 #include "runtime/format/program_generated.h"
 
 namespace nabla::exec {
@@ -16,7 +17,7 @@ class GpuAlgorithms {
  public:
   /// The GPU's context is current in all calls; everything outlives the object.
   GpuAlgorithms(const format::Program& program, const device::CudaDevice& device, device::CudaStream stream)
-      : program_(program), device_(device), stream_(stream) {}
+      : program_(program), device_(device), tuner_(device, stream) {}
 
   /// Lets the call of a `version` of a `library` ("cuBLASLt") use an algorithm. E0602 when there is none. Where it
   /// cannot measure it takes what the library proposes first.
@@ -31,13 +32,10 @@ class GpuAlgorithms {
  private:
   void read_records();
   std::optional<device::LibraryAlgorithm> recorded(const GemmRecord& wanted) const;
-  /// The fastest of the candidates; the first of them where there is no memory to measure with.
-  Result<device::LibraryAlgorithm> fastest(device::GpuLibraryCall& call,
-                                           const std::vector<device::LibraryAlgorithm>& candidates);
 
   const format::Program& program_;
   const device::CudaDevice& device_;
-  device::CudaStream stream_;
+  Autotuner tuner_;
   std::vector<GemmRecord> records_;   ///< those of the bundle first, then those of the file
   std::vector<GemmRecord> measured_;  ///< that the file lacks
   std::vector<std::string> noted_;

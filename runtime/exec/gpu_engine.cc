@@ -14,7 +14,6 @@ using device::CudaAddress;
 using format::view;
 
 constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
-constexpr int kThreadLocalCapture = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 constexpr int kStaticShared = 1;        // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
 constexpr int kMaxDynamicShared = 8;    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr int kMostShared = 97;         // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
@@ -376,7 +375,7 @@ Status GpuEngine::issue(const RunRequest& r, bool& by_peers) {
 
 Status GpuEngine::record(const RunRequest& r, GpuLaunches& launches, bool& by_peers) {
   if (peers_ != nullptr) launches.exchanged = NABLA_TRY(peers_->record(static_cast<size_t>(launches.nodes)));
-  (void)NABLA_TRY(driver_.check("recording a graph", driver_.capture_begin(stream_, kThreadLocalCapture)));
+  (void)NABLA_TRY(driver_.check("recording a graph", driver_.capture_begin(stream_, device::kThreadLocalCapture)));
   Status issued = record_steps(r, launches, by_peers);
   device::CudaGraph graph = nullptr;
   int ended = driver_.capture_end(stream_, &graph);

@@ -60,6 +60,11 @@ class LibraryTest : public testing::Test {
     return reinterpret_cast<T (*)(Args...)>(::dlsym(fake_, fmt::format("nb_fake_{}_{}", name_, what).c_str()))(args...);
   }
   int count(const char* name) const { return call<int>("count", name); }
+  /// How often a function of the driver was called.
+  static int driver_calls(const char* name) {
+    void* driver = ::dlopen(std::getenv("NABLA_CUDA_DRIVER"), RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<int (*)(const char*)>(::dlsym(driver, "nb_fake_cuda_count"))(name);
+  }
 
   void compile(const ir::Module& module, driver::CompileOptions options = {}) {
     options.target = "sm_80,cpu";

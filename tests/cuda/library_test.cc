@@ -1,10 +1,14 @@
 // Products of GPU programs by the library, on the fake driver and the fake cuBLASLt: against the CPU's program of the
 // same bundle, with and without the library; which algorithm is taken, and what is kept of it.
+#include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <set>
 
 #include "cli/driver/report.h"
 #include "cli/driver/tuning.h"
 #include "frontend/nabla.h"
+#include "runtime/exec/gpu_autotune.h"
 #include "tests/cuda/library_fixture.h"
 
 namespace nabla {
@@ -121,6 +125,42 @@ TEST_F(Library, TheFastestAlgorithmIsKeptInAFileAndInBundles) {
   fs::remove(cache_ + "/gemm.records");
   expect_known();
   EXPECT_FALSE(fs::exists(cache_ + "/gemm.records"));
+}
+
+// The fastest comes first, while the chip is still slow: what is measured before it is warm would have it lose to all others.
+TEST_F(Library, WhatIsMeasuredFirstLosesNothingByIt) {
+  ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module()));
+  setenv("NABLA_FAKE_CUBLASLT_FASTEST", "0", 1);
+  call<void>("cool", 8);
+  expect_like_cpu(*open("sm_80"), inputs_of(f32), 2e-4);
+  call<void>("reset");
+  expect_like_cpu(*open("sm_80"), inputs_of(f32), 2e-4);
+  EXPECT_EQ(count("algorithm 0"), 6);
+  EXPECT_EQ(count("cublasLtMatmulAlgoGetHeuristic"), 0);
+}
+
+// Candidates are timed as steps will run them: in graphs.
+TEST_F(Library, CandidatesAreMeasuredInGraphs) {
+  ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module()));
+  const int before = driver_calls("cuGraphLaunch");
+  (void)open("sm_80");
+  EXPECT_GE(driver_calls("cuGraphLaunch") - before, 3 * (3 + 1));  // three products, three candidates, and the warm-up
+}
+
+TEST(Autotune, OperandsAreNormalNumbersInEveryFormat) {
+  std::vector<unsigned char> bytes(1 << 16);
+  exec::fill_with_numbers(bytes);
+  for (DType dtype : {f64, f32, bf16, f16, DType::kF8E4M3, DType::kF8E5M2}) {
+    Literal numbers(dtype, {static_cast<int64_t>(bytes.size() / static_cast<size_t>(bytes_of(dtype)))});
+    std::memcpy(numbers.mutable_data(), bytes.data(), bytes.size());
+    std::set<double> seen;
+    for (int64_t i = 0; i < numbers.size(); ++i) {
+      const double x = std::abs(numbers.get(i));
+      EXPECT_TRUE(x > (dtype == f64 ? 1e-40 : 1e-5) && x < 2) << name_of(dtype) << " " << numbers.get(i);
+      seen.insert(numbers.get(i));
+    }
+    EXPECT_GE(seen.size(), 16u) << name_of(dtype);
+  }
 }
 
 TEST_F(Library, RecordsOfAnotherVersionAreMeasuredAgain) {

@@ -116,6 +116,8 @@ const char* nb_fake_cublaslt_last(void) { return state().last.c_str(); }
 /// Handles and descriptors that nobody has destroyed.
 int nb_fake_cublaslt_live(void) { return static_cast<int>(state().live.size()); }
 void nb_fake_cublaslt_reset(void) { state().calls.clear(), state().last.clear(); }
+/// The next products are slow: cold_products.
+void nb_fake_cublaslt_cool(int products) { cold_products = products; }
 
 size_t cublasLtGetVersion(void) {
   const char* version = environment("NABLA_FAKE_CUBLASLT_VERSION");

@@ -1,6 +1,7 @@
 // A matrix product as cuBLASLt describes it: along columns, D = epilogue(op(A) op(B) + C + bias).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -44,6 +45,9 @@ struct Problem {
   uint64_t n() const { return d.columns; }
   uint64_t k() const { return desc.transpose_a ? a.rows : a.columns; }
 };
+
+/// So many of the next products take 6 ms more, as on a chip whose clocks are still low.
+extern std::atomic<int> cold_products;
 
 /// Of a cudaDataType_t; false: none of those that are known here.
 bool dtype_of(int type, DType& out);
