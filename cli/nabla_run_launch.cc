@@ -179,6 +179,7 @@ std::vector<std::string> mpirun_command(const MpirunOptions& o, const std::strin
     std::string hosts;
     for (const Host& h : o.hosts) hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", h.name, h.slots);
     out.insert(out.end(), {"--host", hosts});
+    set("orte_keep_fqdn_hostnames", "1");  // node1.cluster.example is not node1
     // A daemon whose machine is gone is noticed within seconds, not hours.
     set("oob_tcp_keepalive_time", "2");
     set("oob_tcp_keepalive_intvl", "1");

@@ -113,7 +113,7 @@ Status run(RunOptions& options, format::Bundle bundle, RankProcess* rank) {
   if (team.empty() && options.comm_timeout_s)
     return option_error("leave it out", "--comm-timeout: one rank runs, and waits for no other");
   if (!team.empty() && first) std::fprintf(stderr, "%s\n", team.c_str());
-  Reporter reporter(!options.loss_curve.empty(), !first);
+  Reporter reporter(!options.loss_curve.empty(), !first, options.json ? stderr : stdout);
   ProgressOf progress;
   std::unique_ptr<Checkpoints> checkpoints;
   if (!options.checkpoints.dir.empty()) checkpoints = NABLA_TRY(Checkpoints::begin(*session, options, rank, progress));
@@ -185,10 +185,12 @@ int report(const Diagnostics& errors, bool fine) {
 
 uint32_t count_of_ranks(const format::Bundle& bundle) { return bundle.ranks() == nullptr ? 1 : bundle.ranks()->count(); }
 
-/// A line that begins with whose it is: all ranks write to the same stderr.
-int rank_failed(uint32_t rank, const Diagnostic& why) {
+/// A line that begins with whose it is: all ranks write to the same stderr. What to do rank 0 says; so does this one with `help`.
+int rank_failed(uint32_t rank, const Diagnostic& why, bool help = false) {
   std::string text = why.message.substr(0, why.message.find('\n'));
-  std::fputs(printable(fmt::format("rank {}: error[{}]: {}", rank, code_name(why.code), text), "").append("\n").c_str(), stderr);
+  text = printable(fmt::format("rank {}: error[{}]: {}", rank, code_name(why.code), text), "") + "\n";
+  if (help) text += fmt::format("   = help: {}\n", printable(why.help.empty() ? code_info(why.code).help : why.help));
+  std::fputs(text.c_str(), stderr);
   return exit_code(why.code, true);
 }
 
@@ -274,7 +276,8 @@ int run_as(RunOptions& options, const std::vector<std::string>& args, std::share
     Result<int> code = run_rank(options, *launched, hooks, shared, std::move(own), program);
     if (code.ok()) return *code;
     if (launched->rank == 0) return report(code.errors(), true);
-    return rank_failed(launched->rank, code.errors().front());
+    // Rank 0 knows nothing of what comes before they meet, and where they meet at an address each may have a log of its own.
+    return rank_failed(launched->rank, code.errors().front(), !shared.met || launched->meets(engine));
   }
   Result<std::shared_ptr<const format::FileBytes>> file = bundle_bytes(options, std::move(own));
   bool starts = engine == "mpi" || engine == "nccl", fine = starts || !options.checkpoints.dir.empty();

@@ -124,7 +124,9 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
     address = launched.rendezvous;
     if (shared.folder[0] == 0) copy(shared.folder, reports_folder("", digest_of(shared.token)));
   }
-  control::KeepOptions keeping{.lost = exit_code(Code::kPeerLost, true), .stopped = exit_code(Code::kInterrupted, true)};
+  control::KeepOptions keeping{.lost = exit_code(Code::kPeerLost, true),
+                               .stopped = exit_code(Code::kInterrupted, true),
+                               .deaf = exit_code(Code::kCoordinatorLost, true)};
   if (!supervised() && meets_by_mpi(options, launched)) keeping.give_up = give_up_joining(options, launched, shared);
   std::unique_ptr<control::Coordinator> coordinator;
   if (!address.empty()) {

@@ -141,8 +141,8 @@ void Reporter::step(int64_t step, int64_t epoch, const std::vector<Metric>& metr
     draw_bar(step, metrics);
   } else if (total_ - before_ > 1 && (step % line_every_ == 0 || step == total_)) {
     std::string of_epoch = per_epoch_ > 0 ? fmt::format("  epoch {}", epoch) : "";
-    say("{}: step {}/{}{}  {}\n", entry_, step, total_, of_epoch, metrics_str(metrics));
-    std::fflush(stdout);
+    say(lines_, "{}: step {}/{}{}  {}\n", entry_, step, total_, of_epoch, metrics_str(metrics));
+    std::fflush(lines_);
   }
 }
 
@@ -185,8 +185,8 @@ void Reporter::evaluated(int64_t samples, const std::vector<Metric>& metrics) {
   clear_bar();
   write_metrics(trained_steps_, trained_epochs_, metrics);
   std::string values = metrics.empty() ? "" : metrics_str(metrics) + "  ";
-  say("{}: {}({} samples in {} runs)\n", entry_, values, samples, done_);
-  std::fflush(stdout);
+  say(lines_, "{}: {}({} samples in {} runs)\n", entry_, values, samples, done_);
+  std::fflush(lines_);
   last_.clear();
   total_ = 0;
 }
@@ -196,8 +196,10 @@ void Reporter::end() {
   if (total_ == 0) return;
   double seconds = static_cast<double>(exec::now_ns() - start_ns_) / 1e9;
   std::string values = last_.empty() ? "" : metrics_str(last_) + "  ";
-  if (total_ - before_ == 1) {
-    say("{}: {}done\n", entry_, values);
+  if (done_ == before_) {
+    say(lines_, "{}: stopped before its first step\n", entry_);
+  } else if (total_ - before_ == 1) {
+    say(lines_, "{}: {}done\n", entry_, values);
   } else {
     std::string samples =
         samples_per_run_ > 0
@@ -206,10 +208,10 @@ void Reporter::end() {
             : "";
     double of_one_ms = seconds * 1e3 / static_cast<double>(std::max<int64_t>(1, done_ - before_));
     std::string predicted = predicted_us_ > 0 ? fmt::format(", {:.3g} ms a step, predicted {:.3g} ms", of_one_ms, predicted_us_ / 1e3) : "";
-    say("{}: {}{} steps in {:.2f} s, {} steps/s{}{}\n", entry_, values, done_ - before_, seconds,
+    say(lines_, "{}: {}{} steps in {:.2f} s, {} steps/s{}{}\n", entry_, values, done_ - before_, seconds,
         rate_str(static_cast<double>(done_ - before_) / seconds), samples, predicted);
   }
-  std::fflush(stdout);
+  std::fflush(lines_);
 }
 
 void Reporter::note(const std::string& text) {

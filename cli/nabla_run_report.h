@@ -23,8 +23,9 @@ struct Metric {
 
 class Reporter {
  public:
-  /// `quiet`: another process tells all this.
-  explicit Reporter(bool want_curve, bool quiet = false) : want_curve_(want_curve), quiet_(quiet) {}
+  /// `quiet`: another process tells all this. `lines`: where lines for people go, stderr where stdout has JSON.
+  explicit Reporter(bool want_curve, bool quiet = false, std::FILE* lines = stdout)
+      : want_curve_(want_curve), quiet_(quiet), lines_(lines) {}
   ~Reporter();
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
@@ -62,6 +63,7 @@ class Reporter {
   void clear_bar();
 
   bool want_curve_, quiet_;
+  std::FILE* lines_;
   std::FILE* metrics_file_ = nullptr;
   std::unique_ptr<EventFile> events_;
   std::function<void(int64_t, const std::vector<Metric>&)> listener_;
@@ -80,11 +82,15 @@ class Reporter {
   std::vector<Metric> last_;
 };
 
-/// Prints lines to stdout, with control characters in names escaped; unlike fmt::print it does not throw when stdout is
-/// full or closed.
+/// Prints lines, to stdout unless another file is named, with control characters in names escaped; unlike fmt::print it does not
+/// throw when the file is full or closed.
+template <class... Args>
+void say(std::FILE* to, fmt::format_string<Args...> format, Args&&... args) {
+  std::fputs(printable(fmt::format(format, std::forward<Args>(args)...), "\n").c_str(), to);
+}
 template <class... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
-  std::fputs(printable(fmt::format(format, std::forward<Args>(args)...), "\n").c_str(), stdout);
+  say(stdout, format, std::forward<Args>(args)...);
 }
 
 /// "loss 0.1234  accuracy 0.97"

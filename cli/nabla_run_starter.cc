@@ -121,16 +121,19 @@ bool Starter::was_told_to_stop() const {
   return false;
 }
 
-void Starter::hand_on(int wait_ms) {
-  if (output_ < 0) return void(::poll(nullptr, 0, wait_ms));
+bool Starter::hand_on(int wait_ms) {
+  if (output_ < 0) return ::poll(nullptr, 0, wait_ms), false;
   pollfd out{STDOUT_FILENO, POLLOUT, 0};
-  for (int i = 0; i < 64; ++i, wait_ms = 0)
-    if ((!failed_ && ::poll(&out, 1, wait_ms) != 1) || !pass_on(wait_ms)) return;
+  for (int i = 0; i < 64; ++i) {
+    if (!failed_ && ::poll(&out, 1, i == 0 ? wait_ms : 0) == 0) return true;
+    if (!pass_on(i == 0 ? wait_ms : 0)) return i > 0;
+  }
+  return true;
 }
 
-Status Starter::finish_output() {
-  while (pass_on(0)) {
-  }
+Status Starter::finish_output(const std::function<bool()>& give_up) {
+  while (hand_on(10))
+    if (!failed_ && give_up()) failed_ = error(Code::kWriteFailed, "the output of rank 0 was given up: nobody read it before the second signal");
   if (output_ >= 0) ::close(std::exchange(output_, -1));  // what it has left behind may hold the other end
   return failed_ ? Status(*failed_) : Status(Ok{});
 }

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,11 +28,12 @@ class Starter {
   bool was_told_to_stop() const;
 
   /// Writes what mpirun has of the ranks' output to stdout, whose failure mpirun itself would not mind, and waits for it for at
-  /// most `wait_ms`. Does nothing for ranks that were started here: they write to stdout themselves.
-  void hand_on(int wait_ms);
-  /// The rest of it, after the end, for as long as stdout takes. E0803 when some of the output could not be written; what followed
-  /// was dropped.
-  Status finish_output();
+  /// most `wait_ms`. True: there was some, or stdout takes none at present. Of ranks that were started here there is none: they write to
+  /// stdout themselves.
+  bool hand_on(int wait_ms);
+  /// The rest of it, after the end, unless `give_up`. E0803 when some of the output could not be written or was given up; what
+  /// followed was dropped.
+  Status finish_output(const std::function<bool()>& give_up);
 
   /// Ends what it has left behind, a second after it has ended itself.
   static void end_leftovers();

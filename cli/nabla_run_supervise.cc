@@ -29,8 +29,12 @@ Diagnostic advised(Diagnostic d, std::string help) {
 
 /// What the starter's end means where no rank has said why.
 Diagnostic silent_end(int code, bool nccl) {
-  return error(Code::kPeerLost, "{} ended with exit code {} before the ranks were done; what {} said stands above",
-               nccl ? "all processes have" : "mpirun has", code, nccl ? "they" : "it");
+  const std::string who = nccl ? "all processes have" : "mpirun has";
+  if (code > 128 && code < 160)
+    return error(Code::kPeerLost, "{} ended before the ranks were done, with exit code {}: a process of the job was killed by signal {} ({})",
+                 who, code, code - 128, strsignal(code - 128));
+  return error(Code::kPeerLost, "{} ended with exit code {} before the ranks were done; what {} said stands above", who, code,
+               nccl ? "they" : "it");
 }
 
 /// Waits for the starter and for the coordinator's word, whichever tells of an end first. Returns the starter's exit code.
@@ -40,7 +44,8 @@ int supervise(control::Coordinator& coordinator, Starter& starter, bool nccl) {
   bool told = false;  // mpirun was, to stop
   int64_t looked_at = 0;
   LiveLine live;
-  for (std::optional<int> code; !(code = starter.ended()); starter.hand_on(10)) {
+  bool printing = false;
+  for (std::optional<int> code; !(code = starter.ended()); printing = starter.hand_on(10)) {
     if (!told && since(looked_at) > 0.2) {
       looked_at = comm::steady_us(), told = starter.was_told_to_stop();
       if (told && asked == 0) {
@@ -58,9 +63,10 @@ int supervise(control::Coordinator& coordinator, Starter& starter, bool nccl) {
       continue;
     }
     live.clear();
-    if (over_at == 0) over_at = comm::steady_us();
+    // mpirun does not end before its output is taken, and somebody may read that slowly.
+    if (over_at == 0 || printing) over_at = comm::steady_us();
     // It would not bear a signal to stop while it ends its processes; their keepers notice its end.
-    if (since(over_at) > kKillS) starter.kill(SIGKILL);
+    if (since(over_at) > kKillS || (printing && signals() > 1)) starter.kill(SIGKILL);
   }
   int code = *starter.ended();
   for (int64_t end = comm::steady_us(); !coordinator.over() && since(end) < 1;) ::usleep(1000);  // what ranks said last
@@ -140,7 +146,7 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   if (nccl) command = args, command.insert(command.begin(), own_path());
   Starter starter = NABLA_TRY(Starter::start(command, nccl ? ranks : 0));
   int code = supervise(*coordinator, starter, nccl);
-  Status printed = starter.finish_output();
+  Status printed = starter.finish_output([] { return signals() > 1; });
   Status cause = cause_of(*coordinator, folder);
   Starter::end_leftovers();
   // Ranks whose mpirun is gone stop as if they had been asked to.

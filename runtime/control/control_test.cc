@@ -314,10 +314,18 @@ TEST(Control, WhatListensElsewhereIsNoCoordinator) {
     Socket connection(::accept(listener->fd(), nullptr, nullptr));
     write_all(connection, "SSH-2.0-OpenSSH_9.2p1\r\n", 1);
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    // Another gives back what it gets.
+    ASSERT_EQ(::poll(&ready, 1, 5000), 1);
+    Socket echo(::accept(listener->fd(), nullptr, nullptr));
+    char bytes[4096];
+    for (ssize_t n = 0; (n = ::recv(echo.fd(), bytes, sizeof bytes, 0)) > 0;) write_all(echo, {bytes, static_cast<size_t>(n)}, 1);
   });
-  auto member = job.join(o);
+  auto member = job.join(o), echoed = job.join(o);
   other.join();
   ASSERT_FALSE(member.ok());
+  ASSERT_FALSE(echoed.ok());
+  EXPECT_EQ(echoed.errors()[0].message, "what listens at " + o.address + " does not answer rank 0 as a coordinator of ranks does: it "
+                                        "sends what ranks send");
   EXPECT_EQ(member.errors()[0].code, Code::kCoordinatorLost);
   EXPECT_EQ(member.errors()[0].message, "what listens at " + o.address + " does not answer rank 0 as a coordinator of ranks does: what it "
                                         "sends is damaged");

@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kStrangerS = 5;   // a connection that has not said who it is by then is closed
 constexpr double kSecondLookS = 1; // so long a better cause may come for what only follows from one
 constexpr size_t kStrangers = 64;  // connections of nobody, at once
+constexpr int kWarnings = 16;      // of connections that were closed
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
@@ -171,7 +172,9 @@ class Coordinator::Server {
   }
 
   void stranger(Connection& c, const std::string& why) {
-    if (options_.warn) options_.warn(fmt::format("warning: a connection to the coordinator was closed: {}", why));
+    if (options_.warn && ++warnings_ <= kWarnings)
+      options_.warn(fmt::format("warning: a connection to the coordinator was closed: {}{}", why,
+                                warnings_ == kWarnings ? "; no more of them are told" : ""));
     closed(c);
   }
 
@@ -543,6 +546,7 @@ class Coordinator::Server {
   std::vector<std::pair<std::string, Connection*>> askers_;
   std::optional<uint32_t> other_token_;  // the rank that somebody without the right one has said to be
   std::optional<uint64_t> proposal_;
+  int warnings_ = 0;
   uint64_t numbers_ = 0, proposed_run_ = 0, ahead_ = 1;
   std::vector<char> answers_;  // 0: none, 1: yes, 2: no
 };

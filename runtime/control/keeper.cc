@@ -176,7 +176,12 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   }
   if (end.signal != 0 || (end.exit != 0 && end.exit != options.stopped)) {
     write_report(shared);
-    Socket coordinator = tell_coordinator(shared, child, end.signal, end.exit, std::move(end.tail));
+    bool deaf = options.deaf != 0 && end.exit == options.deaf;
+    Socket coordinator = deaf ? Socket() : tell_coordinator(shared, child, end.signal, end.exit, std::move(end.tail));
+    // Who is killed before it has met the others is known here alone.
+    if (!deaf && !coordinator && !options.end && end.signal != 0)
+      std::fprintf(stderr, "rank %u: error[%s]: its process (%d on %s) was killed by signal %d (%s) before it had met the others\n",
+                   shared.rank.load(), code_name(Code::kPeerLost).c_str(), child, host_name().c_str(), end.signal, strsignal(end.signal));
     if (options.end)
       options.end();
     else

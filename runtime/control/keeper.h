@@ -30,6 +30,7 @@ Shared* share();
 struct KeepOptions {
   int lost = 1;                                ///< exit code where a signal ended the rank
   int stopped = 0;                             ///< exit code of a rank that ended in order before its work was done
+  int deaf = 0;                                ///< exit code of a rank that has lost the coordinator, to which nothing is told then
   std::function<void()> begin;                 ///< called in the keeper when there is a rank to keep; may be null
   /// Is the rank to be killed by now, and with which exit code does its keeper end then? It says itself why. `stands`: the rank's
   /// process was stopped (SIGSTOP). May be null.

@@ -151,6 +151,7 @@ class Member::Client {
         Result<std::optional<MessageT>> message = frames_.next();
         if (!message.ok()) return "what it sends is damaged";
         if (!*message) break;
+        if ((*message)->kind < Kind::Welcome) return "it sends what ranks send";
         answered_ = true;
         take(**message);
       }
@@ -194,11 +195,12 @@ class Member::Client {
   Socket socket_;
   Frames frames_;
   std::thread thread_;
-  std::atomic<bool> quit_{false}, over_{false}, answered_{false};
+  std::atomic<bool> quit_{false}, over_{false};
   std::atomic<int64_t> started_us_{0};
   mutable std::mutex mutex_;
   std::mutex writing_;
   std::condition_variable changed_;
+  bool answered_ = false;  // of the thread
   bool started_ = false, decided_ = false, ended_ = false;
   uint64_t beginning_ = 0, limit_ = UINT64_MAX;
   std::optional<Diagnostic> verdict_;

@@ -67,8 +67,10 @@ void prepare_process(bool outlives_reader) {
 Status flush_stdout() {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return Ok{};
-  return errno != 0 ? write_failure("standard output", errno)
-                    : error(Code::kWriteFailed, "standard output was cut short");
+  if (errno != 0) return write_failure("standard output", errno);
+  Diagnostic d = error(Code::kWriteFailed, "standard output was cut short: what was written to it earlier failed");
+  d.help = "look at the disk that it is on, or at the program that reads it";
+  return d;
 }
 
 Status check_files(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {

@@ -144,10 +144,49 @@ TEST_F(Faults, ARankThatIsKilledAfterAllWorkIsAWarning) {
     Outcome o = Job(kProgram, args, {.fault = "rank=2 do=last", .before = mpi ? std::vector<std::string>() : mpirun(4)}).wait();
     EXPECT_EQ(o.code, mpi ? 0 : 1) << o.err;  // mpirun does not know what was done
     EXPECT_HAS(o.err, warning);
-    if (mpi) EXPECT_HAS(o.err, "warning: mpirun ended with exit code 1 after all ranks had done their work\n");
+    EXPECT_EQ(o.err.find("warning: mpirun ended with exit code 1 after all ranks had done their work\n") != std::string::npos, mpi) << o.err;
     EXPECT_EQ(o.survivors, 0);
     same_state("last.safetensors");
   }
+}
+
+// Before it has met the others only its keeper knows of it.
+TEST_F(Faults, ARankThatIsKilledBeforeItMeetsTheOthersIsNamed) {
+  std::vector<std::string> args = training(3, {"--join-timeout", "5"}, false);
+  args.insert(args.end(), {":", "-np", "1", "sleep", "100"});
+  Job job(kProgram, args, {.before = mpirun(3)});
+  pid_t rank = job.rank(2);
+  ASSERT_GT(rank, 0);
+  ::kill(rank, SIGKILL);
+  Outcome o = job.wait();
+  EXPECT_EQ(o.code, 10) << o.err;
+  EXPECT_MATCHES(o.err, "rank 2: error\\[E0610\\]: its process \\(\\d+ on [^)]+\\) was killed by signal 9 \\(Killed\\) before it had met "
+                        "the others\n");
+  EXPECT_EQ(o.survivors, 0);
+  // What is wrong with its bundle it says itself, with what to do.
+  std::vector<std::string> here = training(3, {}, false), none = here;
+  none[0] = path("nix.nbundle");
+  here.insert(here.end(), {":", "-np", "1", kProgram});
+  here.insert(here.end(), none.begin(), none.end());
+  Outcome nix = Job(kProgram, here, {.before = mpirun(3)}).wait();
+  EXPECT_EQ(nix.code, 30) << nix.err;
+  EXPECT_HAS(nix.err, "rank 3: error[E0801]: ");
+  EXPECT_HAS(nix.err, "\n   = help: ");
+}
+
+// Its ranks lose it, and end; nobody waits for what cannot hear.
+TEST_F(Faults, ACoordinatorThatStandsStillIsLost) {
+  Job job(kProgram, training(1000000, {"--heartbeat", "0.2"}, false), {.before = mpirun(4)});
+  ASSERT_TRUE(job.said("init: done"));
+  pid_t keeper = job.keeper(0);
+  ASSERT_GT(keeper, 0);
+  job.mark();
+  ::kill(keeper, SIGSTOP);
+  Outcome o = job.wait();
+  EXPECT_NE(o.code, 0);
+  EXPECT_LT(o.seconds, 8);
+  EXPECT_MATCHES(o.err, "E0612");
+  EXPECT_EQ(o.survivors, 0);
 }
 
 // Before MPI_Init comes back no rank can say or hear a word: keepers look at the time.
@@ -457,6 +496,49 @@ TEST_F(Faults, OutputThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(o.code, 30) << o.err;
   EXPECT_HAS(o.err, "error[E0803]: cannot write `standard output`: No space left on device\n   = help: free space there");
   same_state("mute.safetensors");
+}
+
+/// Two ranks, of which the first prints 1.7 MB.
+std::string printing_bundle() {
+  const char* text =
+      "nabla 1 traced\nmesh pod = {dp=2}\nstate w: f32[20000]\nentry init calls @init {\n  writes w\n}\n"
+      "func @body(%h: f32[], %x: f32[]) {\n  debug(%h, %x) {text=\"the sum was {} before {} was added, a line like any other\"}\n"
+      "  %y = add(%h, %x)\n  return %y, %h\n}\n"
+      "func @init() {\n  %xs = iota() {shape=[20000], axis=0, dtype=f32}\n  %z = reduce_max(%xs) {axes=[0]}\n"
+      "  %last, %sums = scan(%z, %xs) {body=@body, consts=0, carries=1, length=[20000]}\n  return %sums\n}\n";
+  std::string source = path("printing.nbl"), bundle = path("printing.nbundle");
+  EXPECT_TRUE(format::write_file(source, text).ok());
+  EXPECT_EQ(std::system(("cli/nablac compile " + source + " --no-library -o " + bundle + " > /dev/null 2> /dev/null").c_str()), 0);
+  return bundle;
+}
+
+// mpirun ends when its output is taken, which may be long after the ranks have.
+TEST_F(Faults, NothingOfTheOutputIsLostToASlowReader) {
+  const std::vector<std::string> line{printing_bundle(), "--entry", "init"};
+  std::vector<std::string> mpi = line;
+  mpi.insert(mpi.end(), {"--engine", "mpi"});
+  auto counted = [&](const std::vector<std::string>& args, const std::string& reader) {
+    return Job(kProgram, args, {.before = {"bash", "-c", "\"$@\" | (" + reader + " | md5sum); exit ${PIPESTATUS[0]}", "bash"}}).wait();
+  };
+  Outcome local = counted(line, "cat"), slow = counted(mpi, "(sleep 7; cat)");
+  EXPECT_EQ(local.code, 0) << local.err;
+  EXPECT_EQ(slow.code, 0) << slow.err;
+  EXPECT_EQ(slow.out, local.out);
+  EXPECT_EQ(slow.err.find("warning"), std::string::npos) << slow.err;
+}
+
+// Nobody reads, and a second signal ends the wait.
+TEST_F(Faults, AReaderThatStandsStillKeepsNobodyFromStopping) {
+  std::string reader = "mkfifo " + path("ff") + "; sleep 30 < " + path("ff") + " & exec \"$@\" > " + path("ff");
+  Job job(kProgram, {printing_bundle(), "--entry", "init", "--engine", "mpi"}, {.before = {"bash", "-c", reader, "bash"}});
+  ASSERT_GT(job.rank(1), 0);
+  ::sleep(2);
+  job.mark();
+  for (int wait_ms : {2500, 0}) ::kill(job.pid(), SIGTERM), ::usleep(wait_ms * 1000);
+  Outcome o = job.wait();
+  EXPECT_EQ(o.code, 30) << o.err;
+  EXPECT_HAS(o.err, "error[E0803]: the output of rank 0 was given up: nobody read it before the second signal\n");
+  EXPECT_LT(o.seconds, 8);
 }
 
 TEST_F(Faults, AnErrorOfOneRankIsThatOfAll) {
