@@ -25,10 +25,11 @@ Result<std::optional<uint32_t>> number(const Env& env, const char* name) {
   uint32_t n = 0;
   auto [end, problem] = std::from_chars(value->data(), value->data() + value->size(), n);
   if (problem != std::errc() || end != value->data() + value->size() || n > kMostRanks)
-    return error(Code::kBadOption, "the environment has {}={}, which is no {}", name, *value,
-                 std::string_view(name) == "MASTER_PORT"   ? "port"
-                 : std::string_view(name) == "NABLA_EPOCH" ? "number of a start"
-                                                           : "number of ranks");
+    return option_error(fmt::format("set {} to a number up to {}, or unset it", name, kMostRanks),
+                        "the environment has {}={}, which is no {}", name, *value,
+                        std::string_view(name) == "MASTER_PORT"   ? "port"
+                        : std::string_view(name) == "NABLA_EPOCH" ? "number of a start"
+                                                                  : "number of ranks");
   return std::optional<uint32_t>(n);
 }
 
@@ -52,14 +53,19 @@ bool is_host(const std::string& name) {
   return !name.empty() && name[0] != '-' && std::all_of(name.begin(), name.end(), part);
 }
 
+std::string one_of(const char* name, uint32_t ranks) {
+  return ranks < 2 ? fmt::format("set {} to 0", name) : fmt::format("set {} to a number from 0 to {}", name, ranks - 1);
+}
+
 /// Are the numbers of ranks of one machine some that can be?
 Status check_local(const std::string& of, const Names& names, const Launched& l) {
   if (l.local_ranks && (*l.local_ranks == 0 || *l.local_ranks > l.ranks))
-    return error(Code::kBadOption, "the environment{} has {}={} and {}={}: a machine has 1 to {} of these ranks", of, names.local_ranks,
-                 *l.local_ranks, names.ranks, l.ranks, l.ranks);
+    return option_error(fmt::format("set {} to how many of them this machine has", names.local_ranks),
+                        "the environment{} has {}={} and {}={}: a machine has 1 to {} of these ranks", of, names.local_ranks,
+                        *l.local_ranks, names.ranks, l.ranks, l.ranks);
   if (uint32_t most = l.local_ranks.value_or(l.ranks); l.local_rank && *l.local_rank >= most)
-    return error(Code::kBadOption, "the environment{} has {}={} and {}={}: ranks count from 0", of, names.local_rank, *l.local_rank,
-                 l.local_ranks ? names.local_ranks : names.ranks, most);
+    return option_error(one_of(names.local_rank, most), "the environment{} has {}={} and {}={}: ranks count from 0", of, names.local_rank,
+                        *l.local_rank, l.local_ranks ? names.local_ranks : names.ranks, most);
   return Ok{};
 }
 
@@ -69,15 +75,17 @@ Result<std::optional<Launched>> named(const Names& names, const Env& env) {
   if (!rank && !((torch || own) && ranks)) return std::optional<Launched>();
   const char* index = env("JOB_COMPLETION_INDEX");
   if (!rank && own && index != nullptr && *index == 0)
-    return error(Code::kBadOption, "the environment has {}={} and an empty JOB_COMPLETION_INDEX", names.ranks, *ranks);
+    return option_error(fmt::format("set NABLA_RANK to the number of this rank, 0 to {}", *ranks - 1),
+                        "the environment has {}={} and an empty JOB_COMPLETION_INDEX", names.ranks, *ranks);
   if (!rank && own && index != nullptr) return std::optional<Launched>();
   std::string of = own ? "" : fmt::format(" of {}", names.by);
   if (!rank || !ranks)
-    return error(Code::kBadOption, "the environment{} has {}={} and no {}", of, rank ? names.rank : names.ranks,
-                 rank ? *rank : *ranks, rank ? names.ranks : names.rank);
+    return option_error(fmt::format("set {}, or unset {}", rank ? names.ranks : names.rank, rank ? names.rank : names.ranks),
+                        "the environment{} has {}={} and no {}", of, rank ? names.rank : names.ranks, rank ? *rank : *ranks,
+                        rank ? names.ranks : names.rank);
   if (*rank >= *ranks)
-    return error(Code::kBadOption, "the environment{} has {}={} and {}={}: ranks count from 0", of, names.rank, *rank,
-                 names.ranks, *ranks);
+    return option_error(one_of(names.rank, *ranks), "the environment{} has {}={} and {}={}: ranks count from 0", of, names.rank, *rank,
+                        names.ranks, *ranks);
   Launched out{.by = own ? names.by : fmt::format("{} ({})", names.by, names.rank), .rank = *rank, .ranks = *ranks, .mpi = names.mpi};
   if (names.local_rank != nullptr) out.local_rank = NABLA_TRY(number(env, names.local_rank));
   if (names.local_ranks != nullptr) out.local_ranks = NABLA_TRY(number(env, names.local_ranks));
@@ -93,8 +101,8 @@ Result<std::string> rendezvous_of(const Env& env) {
   if (!host || !port) return std::string();
   uint32_t next = text(env, "TORCHELASTIC_USE_AGENT_STORE") == "True" ? 1 : 0;
   if (*port == 0 || *port + next > 65535)
-    return error(Code::kBadOption, "the environment has MASTER_PORT={}, which is no port where ranks can meet: 1 to {}", *port,
-                 65535 - next);
+    return option_error("set it to a port that is free on rank 0's machine, or NABLA_RENDEZVOUS to HOST:PORT",
+                        "the environment has MASTER_PORT={}, which is no port where ranks can meet: 1 to {}", *port, 65535 - next);
   return fmt::format("{}:{}", *host, *port + next);
 }
 

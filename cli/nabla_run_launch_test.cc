@@ -57,6 +57,27 @@ TEST(Launch, EveryLauncherIsKnownByItsVariables) {
   expect(both, "Open MPI (OMPI_COMM_WORLD_RANK)", 3, 8, true);
 }
 
+TEST(Launch, RefusalsSayWhatToSet) {
+  auto help = [](const Env& env) {
+    Result<Launched> l = with(env, {});
+    return l.ok() ? "" : l.errors()[0].help;
+  };
+  EXPECT_EQ(help({{"NABLA_RANK", "0"}}), "set NABLA_WORLD_SIZE, or unset NABLA_RANK");
+  EXPECT_EQ(help({{"NABLA_RANK", "2"}, {"NABLA_WORLD_SIZE", "2"}}), "set NABLA_RANK to a number from 0 to 1");
+  EXPECT_EQ(help({{"NABLA_RANK", "1"}, {"NABLA_WORLD_SIZE", "1"}}), "set NABLA_RANK to 0");
+  EXPECT_EQ(help({{"NABLA_RANK", "x"}}).substr(0, 29), "set NABLA_RANK to a number up");
+  EXPECT_EQ(help({{"NABLA_WORLD_SIZE", "2"}, {"JOB_COMPLETION_INDEX", ""}}), "set NABLA_RANK to the number of this rank, 0 to 1");
+  const Env torch{{"RANK", "1"}, {"WORLD_SIZE", "4"}};
+  Env places = torch, port = torch;
+  places.insert({{"LOCAL_RANK", "7"}, {"LOCAL_WORLD_SIZE", "2"}});
+  EXPECT_EQ(help(places), "set LOCAL_RANK to a number from 0 to 1");
+  places = torch;
+  places.insert({{"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "9"}});
+  EXPECT_EQ(help(places), "set LOCAL_WORLD_SIZE to how many of them this machine has");
+  port.insert({{"MASTER_ADDR", "node0"}, {"MASTER_PORT", "0"}});
+  EXPECT_EQ(help(port), "set it to a port that is free on rank 0's machine, or NABLA_RENDEZVOUS to HOST:PORT");
+}
+
 TEST(Launch, VariablesThatDoNotFitTogetherAreNamed) {
   auto why = [](const Env& env, const RankFlags& flags = {}) {
     Result<Launched> l = with(env, flags);

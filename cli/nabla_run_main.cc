@@ -266,8 +266,9 @@ int run_as(RunOptions& options, const std::vector<std::string>& args, std::share
                                   "--engine local runs all ranks in one process, and {} has started {}", launched->by, launched->ranks)},
                     true);
     if (!launched->mpi && engine.empty())
-      return report({error(Code::kBadOption, "{} has started {} processes, which find each other by MPI alone: use mpirun, srun, "
-                           "or nabla-run --engine mpi; with a GPU each, --engine nccl", launched->by, launched->ranks)}, true);
+      return report({option_error("use mpirun, srun, or nabla-run --engine mpi; with a GPU each, --engine nccl",
+                                  "{} has started {} processes, which find each other by MPI alone", launched->by, launched->ranks)},
+                    true);
     if (Status fits = check_meeting(options, *launched); !fits.ok()) return report(fits.errors(), true);
     stop_jobs_on_signals(Stops::kRank);
     control::Shared& shared = *control::share();

@@ -106,7 +106,9 @@ Status check_meeting(const RunOptions& options, const Launched& launched) {
   (void)NABLA_TRY(control::check_address(launched.rendezvous));
   constexpr size_t kMost = sizeof control::Shared::token - 1;
   size_t size = variable("NABLA_TOKEN").size();
-  if (size > kMost) return error(Code::kBadOption, "NABLA_TOKEN has {} characters: at most {} fit", size, kMost);
+  if (size > kMost)
+    return option_error(fmt::format("set it to a secret of 8 to {} characters", kMost),
+                        "NABLA_TOKEN has {} characters: at most {} fit", size, kMost);
   if (size >= 8) return Ok{};
   return option_error("set NABLA_TOKEN to a secret of at least 8 characters, the same for all of them",
                       "the ranks meet at {}, where nobody else may come, and {}", launched.rendezvous,

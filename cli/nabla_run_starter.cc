@@ -125,7 +125,7 @@ bool Starter::hand_on(int wait_ms) {
   if (output_ < 0) return ::poll(nullptr, 0, wait_ms), false;
   pollfd out{STDOUT_FILENO, POLLOUT, 0};
   for (int i = 0; i < 64; ++i) {
-    if (!failed_ && ::poll(&out, 1, i == 0 ? wait_ms : 0) == 0) return true;
+    if (!failed_ && ::poll(&out, 1, i == 0 ? wait_ms : 0) != 1) return true;  // a signal ends it, too
     if (!pass_on(i == 0 ? wait_ms : 0)) return i > 0;
   }
   return true;

@@ -11,6 +11,7 @@
 #include "cli/nabla_run_job.h"
 #include "cli/nabla_run_starter.h"
 #include "cli/nabla_run_waits.h"
+#include "runtime/base/option_error.h"
 #include "runtime/control/keeper.h"
 #include "runtime/control/wire.h"
 #include "runtime/comm/recorder.h"
@@ -103,8 +104,8 @@ Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
                    fmt::format("say --np {}, or leave it out", ranks));
   if (options.ranks.hosts.empty()) return hosts;
   if (options.ranks.engine == "nccl")
-    return error(Code::kBadOption, "--hosts: --engine nccl starts processes on this machine alone; on several, let mpirun, srun or "
-                 "torchrun start `nabla-run --engine nccl`");
+    return option_error("on several machines let mpirun, srun or torchrun start `nabla-run --engine nccl`",
+                        "--hosts: --engine nccl starts processes on this machine alone");
   hosts = NABLA_TRY(read_hosts(options.ranks.hosts));
   uint32_t slots = 0;
   for (const Host& h : hosts) slots += h.slots;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "runtime/base/option_error.h"
 #include "runtime/comm/checked_transport.h"
 #include "runtime/comm/peers.h"
 #include "runtime/comm/plugin_transport.h"
@@ -23,21 +24,23 @@ Result<nabla_rank_options> known(const nabla_rank_options& given) {
     return error(Code::kMisuse, "nabla_session_open_rank: size is {}, and nabla_rank_options has {} bytes", given.size, kOwn);
   const char* more = reinterpret_cast<const char*>(&given);
   if (std::any_of(more + kOwn, more + given.size, [](char c) { return c != 0; }))
-    return error(Code::kBadOption, "nabla_session_open_rank: of the {} bytes of nabla_rank_options this runtime knows {}, and others are "
-                 "not 0", given.size, kOwn);
+    return option_error("set the others to 0, or load a runtime that knows them",
+                        "nabla_session_open_rank: of the {} bytes of nabla_rank_options this runtime knows {}, and others are not 0",
+                        given.size, kOwn);
   constexpr double kMostSeconds = 1e9;
   if (!(given.timeout_s >= 0 && given.timeout_s <= kMostSeconds))
-    return error(Code::kBadOption, "nabla_session_open_rank: timeout_s is {}: seconds up to {:g}, or 0 for 300", given.timeout_s,
-                 kMostSeconds);
+    return option_error("set it to 0, or to the seconds after which a rank that does not answer is given up",
+                        "nabla_session_open_rank: timeout_s is {}: seconds up to {:g}, or 0 for 300", given.timeout_s, kMostSeconds);
   return given;
 }
 
 Result<nabla_session*> open_rank(const char* path, const nabla_options* options, const nabla_rank_options& rank) {
   const std::string engine = rank.engine == nullptr ? "NULL" : rank.engine;
   if (engine != "mpi" && engine != "nccl")
-    return error(Code::kBadOption, "nabla_session_open_rank: engine `{}`; there are `mpi` and `nccl`", engine);
+    return option_error("say one of the two", "nabla_session_open_rank: engine `{}`; there are `mpi` and `nccl`", engine);
   if (engine == "nccl" && rank.check_messages != 0)
-    return error(Code::kBadOption, "nabla_session_open_rank: check_messages: what goes from GPU to GPU by nccl has no checksums");
+    return option_error("set it to 0, or say engine mpi",
+                        "nabla_session_open_rank: check_messages: what goes from GPU to GPU by nccl has no checksums");
   static std::atomic<bool> begun = false;
   if (begun.exchange(true))
     return error(Code::kMisuse, "nabla_session_open_rank: this process has opened a rank before, and MPI starts once per process");

@@ -1,5 +1,7 @@
 #include "cli/driver/spread.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <sstream>
@@ -67,6 +69,26 @@ Status set_microbatches(ir::Module& module, CompileOptions& options) {
   return ir::verify(module);
 }
 
+
+// Null: as the pass has it by default.
+const std::string* set_option(const CompileOptions& options, const std::string& pass, const std::string& option) {
+  auto of_pass = options.pass_options.find(pass);
+  if (of_pass == options.pass_options.end()) return nullptr;
+  auto set = of_pass->second.find(option);
+  return set == of_pass->second.end() ? nullptr : &set->second;
+}
+
+// Of a module without a mesh, for which --data-axes makes one.
+Status check_batch_lies(const CompileOptions& options) {
+  const std::string axis = options.mesh[0].substr(0, options.mesh[0].find('='));
+  for (const char* option : {"zero", "zero-axes"})
+    if (const std::string* value = set_option(options, "apply-strategy", option); value && *value != "0")
+      return option_error(fmt::format("name those of the batch: --data-axes {}", axis),
+                          "--{}: the module has no mesh, and of the axes of --mesh {} none is named along which the batch lies", option,
+                          fmt::join(options.mesh, " "));
+  return Ok{};
+}
+
 }  // namespace
 
 bool lies_along(const ir::Module& module, const std::string& axis) {
@@ -116,6 +138,7 @@ Result<ir::Module> spread_over_mesh(const ir::Module& given, CompileOptions& opt
     spreads = searches = true;
     search->second.insert({"target", options.target.substr(0, options.target.find(','))});
   }
+  if (!given.mesh() && !options.mesh.empty() && !spreads) (void)NABLA_TRY(check_batch_lies(options));
   ir::Module module = NABLA_TRY(with_mesh(given, options.mesh, spreads));
   if (options.microbatches > 0) (void)NABLA_TRY(set_microbatches(module, options));
   // Where nobody says along which ranks the batch lies, the search may.
@@ -126,14 +149,6 @@ Result<ir::Module> spread_over_mesh(const ir::Module& given, CompileOptions& opt
 }
 
 namespace {
-
-// Null: as the pass has it by default.
-const std::string* set_option(const CompileOptions& options, const std::string& pass, const std::string& option) {
-  auto of_pass = options.pass_options.find(pass);
-  if (of_pass == options.pass_options.end()) return nullptr;
-  auto set = of_pass->second.find(option);
-  return set == of_pass->second.end() ? nullptr : &set->second;
-}
 
 // Copies of state that lives in the host's memory overlap as exchanges do.
 bool copies_state(const ir::Module& module, const CompileOptions& options) {

@@ -312,6 +312,8 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
   EXPECT_EQ(refused({one, "--max-gather-bytes", "1MiB"}).substr(0, 48), "error[E0901]: --max-gather-bytes: the module has");
   EXPECT_EQ(refused({one, "--no-overlap"}).substr(0, 42), "error[E0901]: --no-overlap: the module has");
   EXPECT_EQ(refused({one, "--mesh", "dp=2"}), "error[E0901]: --mesh: the module has no mesh");
+  EXPECT_EQ(refused({one, "--mesh", "dp=2", "--zero", "3"}),
+            "error[E0901]: --zero: the module has no mesh, and of the axes of --mesh dp=2 none is named along which the batch lies");
   EXPECT_EQ(refused({one, "--mesh", "4"}), "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2, not `4`");
   EXPECT_EQ(refused({many, "--prefetch", "-1"}), "error[E0901]: nablac: --prefetch: Value -1 not in range 0 to 2147483647");
   EXPECT_EQ(refused({many, "--mesh", "dp"}),

@@ -100,14 +100,16 @@ void Context::take_symbols(const ir::Function& f) {
           module.symbols.push_back(s);
 }
 
-void Context::need_mesh(const ir::Mesh& mesh, const Site& site) {
-  if (module.meshes.empty()) module.meshes.push_back(mesh);
+void Context::need_mesh(const ir::Mesh& mesh, const std::string& what, const Site& site) {
+  if (module.meshes.empty()) module.meshes.push_back(mesh), first_laid_out = what;
   const ir::Mesh& known = module.meshes[0];
   if (known.name == mesh.name && known.axes == mesh.axes) return;
-  Diagnostic d =
-      error(Code::kBadSharding, "a value of mesh {} is used beside values of mesh {}", mesh.str(), known.str());
+  Diagnostic d = error(Code::kBadSharding, "{} is laid out over mesh {}, and is used beside values of mesh {}{}", what,
+                       mesh.str(), known.str(), first_laid_out.empty() ? "" : ", such as " + first_laid_out);
   d.location = locate(site, "");
-  d.help = "ranks of one program are all of one mesh: lay the values out over the same one";
+  d.help =
+      "ranks of one program are all of one mesh: before they meet, outside of traced functions, lay one out over the mesh of the "
+      "other, by reshard(x, mesh, P(...)) or transfer_to(x, sharding=...)";
   throw OtherMesh(std::move(d));
 }
 

@@ -18,6 +18,7 @@ namespace nabla {
 /// E0210: a value of one mesh in a function of another.
 struct OtherMesh : Error {
   using Error::Error;
+  bool names_op = false;  ///< whether it says which op has operands of both
 };
 
 /// The module that traced functions go into: one per Program, or per trace outside of one.
@@ -27,11 +28,13 @@ struct Context {
   std::set<std::string> function_names;  ///< of open frames too
   /// Names under which functions of other contexts were taken over. They stay alive, so that no address is used twice.
   std::map<ir::FunctionPtr, std::string> imported;
+  std::string first_laid_out;  ///< the value by which the module came to its mesh; empty: its author gave it
 
   /// Adds the symbols of a function that comes from another context.
   void take_symbols(const ir::Function& f);
-  /// The module's mesh is this one from now on. Throws OtherMesh where it has another.
-  void need_mesh(const ir::Mesh& mesh, const Site& site);
+  /// The module's mesh is this one from now on, over which `what`, such as f32[8,16], is laid out. Throws OtherMesh where it
+  /// has another.
+  void need_mesh(const ir::Mesh& mesh, const std::string& what, const Site& site);
   /// `wanted`, or with a number after it.
   std::string unique_name(const std::string& wanted);
 };

@@ -28,7 +28,7 @@ std::string import_function(Context& to, const Context& from, const std::string&
     node.attrs = with_functions(node.attrs, [&](const std::string& f) { return import_function(to, from, f, site); });
   copy->name = to.unique_name(name);
   to.take_symbols(*copy);
-  if (from.module.mesh() && lays_out(*copy)) to.need_mesh(*from.module.mesh(), site);
+  if (from.module.mesh() && lays_out(*copy)) to.need_mesh(*from.module.mesh(), fmt::format("a value of function `{}`", name), site);
   to.imported[source] = copy->name;
   to.module.functions.push_back(copy);
   return copy->name;

@@ -8,6 +8,7 @@
 #include "passes/auto_shard/search.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/propagate.h"
+#include "runtime/base/option_error.h"
 
 namespace nabla::passes {
 namespace {
@@ -75,7 +76,7 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   if (auto bytes = NABLA_TRY(bytes_option(context, "max-bytes"))) limits.state = static_cast<double>(*bytes);
   if (auto bytes = NABLA_TRY(bytes_option(context, "max-memory"))) limits.memory = static_cast<double>(*bytes);
   if (limits.state < kNever && limits.memory < kNever)
-    return error(Code::kBadOption, "auto-shard: max-bytes and max-memory: the latter counts the state, too");
+    return option_error("leave max-bytes out", "auto-shard: max-bytes and max-memory: the latter counts the state, too");
   ir::Target target = context.target;
   if (const std::string& name = context.options.at("target"); !name.empty()) {
     ir::Target named = NABLA_TRY(ir::find_target(name));

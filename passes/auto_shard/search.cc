@@ -7,6 +7,7 @@
 #include "ir/cost/time.h"
 #include "ir/typed.h"
 #include "passes/auto_shard/layout_states.h"
+#include "runtime/base/option_error.h"
 
 namespace nabla::passes {
 namespace {
@@ -50,8 +51,9 @@ class Search {
 
   Result<FoundLayouts> run() {
     if (axes_.size() > kMostAxes)
-      return error(Code::kBadOption, "auto-shard: layouts are searched along {} axes at most; mesh {} has {} of more than one rank",
-                   kMostAxes, mesh_.name, axes_.size());
+      return option_error("give a mesh with fewer, such as --mesh dp=2,tp=4",
+                          "auto-shard: layouts are searched along {} axes at most; mesh {} has {} of more than one rank", kMostAxes,
+                          mesh_.name, axes_.size());
     add_stored();
     add_clusters();
     if (counts_kept_)

@@ -9,6 +9,7 @@
 #include "passes/lower/plan_memory.h"
 #include "passes/lower/prefetch.h"
 #include "passes/rewrite.h"
+#include "runtime/base/option_error.h"
 
 namespace nabla::passes {
 namespace {
@@ -217,7 +218,8 @@ Result<ir::Module> schedule_collectives(const ir::Module& given, PassContext& co
   std::optional<int64_t> ahead = NABLA_TRY(prefetch_of(context));
   const bool overlap = wanted == context.options.end() || wanted->second == "true";
   if (!overlap && ahead)
-    return error(Code::kBadOption, "schedule-collectives: prefetch is for collectives that overlap; overlap is false");
+    return option_error("leave --prefetch or --no-overlap out",
+                        "schedule-collectives: prefetch is for collectives that overlap; overlap is false");
   if (!overlap) return given;
   const ir::Module module = ahead ? NABLA_TRY(with_prefetch(given, *ahead, context)) : given;
   int64_t more = NABLA_TRY(bytes_option(context, "overlap-bytes")).value_or(0);

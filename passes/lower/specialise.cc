@@ -6,6 +6,7 @@
 
 #include "ir/op_def.h"
 #include "ir/symbols.h"
+#include "runtime/base/option_error.h"
 
 namespace nabla::passes {
 namespace {
@@ -110,7 +111,8 @@ Result<std::vector<Sizes>> combinations_of(const ir::Entry& entry, const ir::Fun
       for (int64_t value : values) longer.push_back(c), longer.back()[name] = value;
     out = std::move(longer);
     if (out.size() > kMostVariants)
-      return error(Code::kBadOption, "entry `{}` would get more than {} specialisations", entry.name, kMostVariants);
+      return option_error("list fewer values: there is a specialisation for every combination",
+                          "entry `{}` would get more than {} specialisations", entry.name, kMostVariants);
   }
   if (out[0].empty()) out.clear();
   return out;

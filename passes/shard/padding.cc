@@ -7,7 +7,6 @@
 #include "ir/typed.h"
 #include "passes/rewrite.h"
 #include "passes/shard/control_ties.h"
-#include "passes/shard/layout.h"
 
 namespace nabla::passes {
 
@@ -108,6 +107,27 @@ bool meets_padding(const Function& f, const Node& n, const ir::Mesh& mesh) {
     return false;
   };
   return uneven(n.operands[0]) != uneven(n.results[0]);
+}
+
+std::vector<Layout> layouts_that_are_read(const Function& f) {
+  std::vector<Layout> out;
+  for (const ir::Value& v : f.values) out.push_back(layout_of(v.sharding, v.type.rank()));
+  // By value and dimension: is it read in parts, and is it read at all?
+  std::vector<std::vector<char>> parts(f.values.size()), whole(f.values.size());
+  for (size_t v = 0; v < f.values.size(); ++v)
+    parts[v].resize(out[v].dims.size()), whole[v].resize(out[v].dims.size());
+  for (ValueId id : f.results) parts[id].assign(parts[id].size(), true);
+  for (auto n = f.nodes.rbegin(); n != f.nodes.rend(); ++n) {
+    // Readers come after what they read, so that it is known by now how results are.
+    for (ValueId id : n->results)
+      for (size_t d = 0; d < out[id].dims.size(); ++d)
+        if (whole[id][d] && !parts[id][d]) out[id].dims[d].clear();
+    const bool passes = n->op->name == "copy" || n->op->name == "shard" || n->op->name == "slice";
+    for (ValueId id : n->operands)
+      for (size_t d = 0; d < out[id].dims.size(); ++d)
+        (passes && out[n->results[0]].dims[d].empty() ? whole : parts)[id][d] = true;
+  }
+  return out;
 }
 
 PaddedDims::PaddedDims(const ir::Module& module, int64_t multiple) : m_(module), least_multiple_(multiple) {

@@ -8,6 +8,7 @@
 
 #include "ir/module.h"
 #include "ir/op_def.h"
+#include "passes/shard/layout.h"
 
 namespace nabla::passes {
 
@@ -78,5 +79,8 @@ class PaddedDims {
 ir::Dim with_padding(const ir::Dim& extent, int64_t shards);
 /// Is the node the `pad` after an array with uneven shards, or the `slice` before one?
 bool meets_padding(const ir::Function& f, const ir::Node& node, const ir::Mesh& mesh);
+/// By value of a sharded function: its layout, but whole along a dimension of which nobody reads parts: copies of it are laid out whole
+/// there, or go to slices that are, such as those that cut padding off.
+std::vector<Layout> layouts_that_are_read(const ir::Function& f);
 
 }  // namespace nabla::passes

@@ -332,6 +332,8 @@ class FunctionPartition {
     return std::all_of(factors.factors.begin(), factors.factors.end(),
                        [](const Factors::Factor& f) { return f.kind == Factors::Kind::kPass; });
   }
+  // An update of parts for readers of the whole alone is one of the whole.
+  Layout wanted(ValueId id, const Factors& factors) const { return goes_over_elements(factors) ? read_[id] : declared(id); }
   double sent(const Node& n, const Factors& factors, const std::vector<Axes>& axes) const {
     std::set<size_t> kept = may_stay_pending(n, axes);
     double out = 0;
@@ -349,7 +351,7 @@ class FunctionPartition {
       for (size_t f = 0; f < axes.size(); ++f)
         if (factors.factors[f].kind == Factors::Kind::kReduce && !has_factor(factors.results[r], static_cast<int>(f)))
           made.pending.insert(made.pending.end(), axes[f].begin(), axes[f].end());
-      out += reshard_bytes(mesh_, f_.type(n.results[r]), made, declared(n.results[r]));
+      out += reshard_bytes(mesh_, f_.type(n.results[r]), made, wanted(n.results[r], factors));
     }
     return out;
   }
@@ -374,7 +376,7 @@ class FunctionPartition {
       }
     };
     auto take_results = [&] {
-      for (size_t r = 0; r < n.results.size(); ++r) take(factors.results[r], declared(n.results[r]), false);
+      for (size_t r = 0; r < n.results.size(); ++r) take(factors.results[r], wanted(n.results[r], factors), false);
     };
     if (results_first) take_results();
     std::vector<size_t> order(operands ? n.operands.size() : 0);
@@ -401,7 +403,7 @@ class FunctionPartition {
         used.insert(used.end(), more.begin(), more.end()), now = longer;
       }
     };
-    for (size_t r = 0; r < n.results.size(); ++r) go_on(factors.results[r], declared(n.results[r]));
+    for (size_t r = 0; r < n.results.size(); ++r) go_on(factors.results[r], wanted(n.results[r], factors));
     for (size_t i = 0; i < n.operands.size(); ++i) go_on(factors.operands[i], parts_[n.operands[i]].layout);
     return axes;
   }
@@ -501,6 +503,7 @@ class FunctionPartition {
   std::optional<Diagnostic> refusal_;
   ir::FunctionBuilder b_;
   std::vector<Part> parts_;    // by value
+  const std::vector<Layout> read_ = layouts_that_are_read(f_);
   std::map<ValueId, std::vector<Part>> combined_;  // pending values with their sums made
   std::vector<char> sum_points_ = sum_points(f_);
   bool in_f32_ = sums_in_f32(context_).value();

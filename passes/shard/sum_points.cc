@@ -4,6 +4,7 @@
 
 #include "ir/linearity.h"
 #include "passes/shard/layout.h"
+#include "runtime/base/option_error.h"
 
 namespace nabla::passes {
 
@@ -73,7 +74,8 @@ Result<bool> sums_in_f32(const PassContext& context) {
   if (option == context.options.end() || option->second.empty()) return false;
   if (option->second != "f32") return error(Code::kBadOption, "partition: reduce-dtype is f32, or nothing, not `{}`", option->second);
   if (is_deterministic(context))
-    return error(Code::kBadOption, "reduce-dtype=f32 is given, and of deterministic programs ranks exchange granules of sums");
+    return option_error("leave one of the two out",
+                        "reduce-dtype=f32 is given, and of deterministic programs ranks exchange granules of sums");
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include "passes/shard/layout.h"
 #include "passes/strategy/layout_rules.h"
 #include "passes/strategy/state_roles.h"
+#include "runtime/base/option_error.h"
 
 namespace nabla::passes {
 namespace {
@@ -32,6 +33,11 @@ Result<Axes> axes_option(const ir::Mesh& mesh, const std::string& option, const 
   return out;
 }
 
+Diagnostic nothing_shared(const std::string& axes) {
+  return option_error("say what is shared along them: --zero 1, 2 or 3; or leave --zero-axes out", "zero-axes={} is given, and zero is 0",
+                      axes);
+}
+
 Result<Strategy> strategy_of(const ir::Mesh& mesh, const PassContext& context) {
   Strategy out;
   out.data = NABLA_TRY(axes_option(mesh, "data-axes", context.options.at("data-axes")));
@@ -42,16 +48,25 @@ Result<Strategy> strategy_of(const ir::Mesh& mesh, const PassContext& context) {
   out.open_batch = context.options.at("open-batch") == "true";
   auto over_time = [&](const ir::AxisRef& a) { return is_temporal(mesh, {a}); };
   const std::string& shared = context.options.at("zero-axes");
-  if (!shared.empty() && out.level == 0) return error(Code::kBadOption, "zero-axes={} is given, and zero is 0", shared);
+  auto ranks_along = [&] {
+    std::string axes;
+    for (const ir::MeshAxis& a : mesh.axes)
+      if (!a.temporal) axes += (axes.empty() ? "" : ", ") + a.name;
+    return axes.empty() ? std::string("the mesh has none along which ranks lie") : "ranks lie along " + axes;
+  };
+  if (!shared.empty() && out.level == 0) return nothing_shared(shared);
   out.zero = shared.empty() ? out.data : NABLA_TRY(axes_option(mesh, "zero-axes", shared));
   if (!shared.empty() && is_temporal(mesh, out.zero))
-    return error(Code::kBadOption, "zero-axes: {} is temporal: no ranks lie along it that could share state", mesh.temporal()->name);
+    return option_error(fmt::format("leave it out of --zero-axes: {}", ranks_along()),
+                        "zero-axes: {} is temporal: no ranks lie along it that could share state", mesh.temporal()->name);
   for (const ir::AxisRef& a : out.zero)
     if (std::find(out.data.begin(), out.data.end(), a) == out.data.end())
-      return error(Code::kBadOption, "zero-axes: {} is no data axis; those are {}", a.name, ir::str(out.data));
+      return option_error("name some of these, or add it to --data-axes", "zero-axes: {} is no data axis; those are {}", a.name,
+                          ir::str(out.data));
   if (shared.empty()) std::erase_if(out.zero, over_time);
   if (out.level > 0 && out.zero.empty())
-    return error(Code::kBadOption, "zero={} needs a data axis along which ranks lie, and {} is none", out.level, ir::str(out.data));
+    return option_error(fmt::format("add one to --data-axes: {}", ranks_along()),
+                        "zero={} needs a data axis along which ranks lie, and {} is none", out.level, ir::str(out.data));
   return out;
 }
 
@@ -91,7 +106,8 @@ class StrategyPass {
   Status check_cut(const std::vector<bool>& trains) const {
     bool some = std::find(trains.begin(), trains.end(), true) != trains.end(), time = is_temporal(mesh_, s_.data);
     if (time && !some)
-      return error(Code::kBadOption, "{} microbatches: no entry computes gradients that they could add up", mesh_.temporal()->size);
+      return option_error("take grad or value_and_grad in an entry, or leave the microbatches out",
+                          "{} microbatches: no entry computes gradients that they could add up", mesh_.temporal()->size);
     std::string inputs;
     for (size_t e = 0; e < trains.size(); ++e) {
       const ir::Entry& entry = out_.entries[e];
@@ -269,8 +285,11 @@ Status lay_out_slots(ir::Module& module) {
   return Ok{};
 }
 
+constexpr const char* kNoMesh = "say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp";
+
 Diagnostic no_data_axes(const ir::Module& module, const std::string& zero) {
   Diagnostic d = error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", zero);
+  d.help = kNoMesh;
   if (!module.mesh()) return d;
   d.help = fmt::format("say which they are, such as --data-axes {}: the mesh has {}", module.mesh()->axes[0].name,
                        module.mesh()->sizes());
@@ -284,19 +303,19 @@ Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context)
   ir::Module module = given;
   (void)NABLA_TRY(offload(module, context));
   if (!rules.empty() && !module.mesh())
-    return error(Code::kBadOption, "layout `{}`: the module has no mesh", rules[0].text);
+    return option_error("give one: --mesh dp=2,tp=4", "layout `{}`: the module has no mesh", rules[0].text);
   if (!rules.empty()) (void)NABLA_TRY(apply_layout_rules(module, rules));
   (void)NABLA_TRY(lay_out_slots(module));
   if (context.options.at("data-axes").empty()) {
     if (context.options.at("zero") == "0" && context.options.at("zero-axes").empty()) return module;
     if (context.options.at("zero") == "0")
-      return error(Code::kBadOption, "zero-axes={} is given, and zero is 0", context.options.at("zero-axes"));
+      return nothing_shared(context.options.at("zero-axes"));
     return no_data_axes(module, context.options.at("zero"));
   }
   if (module.stage != ir::Stage::kTraced)
     return error(Code::kWrongStage, "data-axes={}: at stage {} gradients are no calls any more; layouts are said in the program",
                  context.options.at("data-axes"), ir::name_of(module.stage));
-  if (!module.mesh()) return error(Code::kBadOption, "data-axes={}: the module has no mesh", context.options.at("data-axes"));
+  if (!module.mesh()) return option_error(kNoMesh, "data-axes={}: the module has no mesh", context.options.at("data-axes"));
   const Strategy strategy = NABLA_TRY(strategy_of(*module.mesh(), context));
   return StrategyPass(module, strategy, context).run();
 }

@@ -1,8 +1,11 @@
 #include "passes/strategy/layout_rules.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "ir/verifier.h"
+#include "runtime/base/option_error.h"
 
 namespace nabla::passes {
 namespace {
@@ -142,11 +145,14 @@ Status apply_layout_rules(ir::Module& module, const std::vector<LayoutRule>& rul
       auto first = std::find_if(rules.begin(), rules.end(), [&](const LayoutRule& earlier) {
         return earlier.of_inputs == rules[r].of_inputs && earlier.pattern.matches(*named);
       });
-      return error(Code::kBadOption, "layout `{}`: an earlier rule, `{}`, lays out {}, and the first one counts", rules[r].text,
-                   first->text, *named);
+      return option_error("put this one before it, or leave it out",
+                          "layout `{}`: an earlier rule, `{}`, lays out {}, and the first one counts", rules[r].text, first->text, *named);
     }
-    return error(Code::kBadOption, "layout `{}`: no {} has such a name{}", rules[r].text,
-                 rules[r].of_inputs ? "input" : "leaf of the state", did_you_mean(pattern_of(rules[r]), names));
+    constexpr size_t kMost = 200;
+    const std::string all = fmt::format("{}", fmt::join(names, ", "));
+    const std::string help = names.empty() ? "there are none" : "names are " + (all.size() <= kMost ? all : all.substr(0, kMost) + "...");
+    return option_error(help, "layout `{}`: no {} has such a name{}", rules[r].text, rules[r].of_inputs ? "input" : "leaf of the state",
+                        did_you_mean(pattern_of(rules[r]), names));
   }
   return Ok{};
 }

@@ -12,6 +12,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "runtime/base/option_error.h"
+
 namespace nabla::control {
 namespace {
 
@@ -33,7 +35,7 @@ Result<HostPort> split(const std::string& address) {
   bool digits = colon != address.npos && colon + 1 < address.size() &&
                 address.find_first_not_of("0123456789", colon + 1) == address.npos && address.size() - colon <= 6;
   if (!digits || colon == 0 || std::stoul(address.substr(colon + 1)) > 65535)
-    return error(Code::kBadOption, "`{}` is no address: HOST:PORT is one", address);
+    return option_error("such as 10.0.0.1:29500, with a port up to 65535", "`{}` is no address: HOST:PORT is one", address);
   return HostPort{address.substr(0, colon), address.substr(colon + 1)};
 }
 
@@ -129,7 +131,9 @@ Socket::~Socket() {
 
 Status check_address(const std::string& address) {
   HostPort at = NABLA_TRY(split(address));
-  if (std::stoul(at.port) == 0) return error(Code::kBadOption, "ranks cannot meet at {}: a free port is one that nobody knows", address);
+  if (std::stoul(at.port) == 0)
+    return option_error(fmt::format("give a port from 1 on, such as {}:29500", at.host),
+                        "ranks cannot meet at {}: a free port is one that nobody knows", address);
   return Ok{};
 }
 

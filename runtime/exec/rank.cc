@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/option_error.h"
 #include "runtime/format/program_check.h"
 
 namespace nabla::exec {
@@ -65,8 +66,8 @@ std::vector<TensorInfo> leaves_of(const format::Program& program) {
 Result<std::unique_ptr<Rank>> Rank::create(const format::Bundle& bundle, const Chosen& chosen,
                                            const SessionOptions& options, RankPlace place) {
   if (options.sync_debug && !chosen.gpu)
-    return error(Code::kBadOption, "sync-debug is for GPUs; the program for {} runs every instruction to its end",
-                 text_of(chosen.program->target()));
+    return option_error("leave it out", "sync-debug is for GPUs; the program for {} runs every instruction to its end",
+                        text_of(chosen.program->target()));
   comm::StreamCommunicator* stream = place.peers == nullptr ? nullptr : place.peers->on_stream();
   if (stream != nullptr && !chosen.gpu) {
     Diagnostic d = error(Code::kBadOption, "the ranks exchange values from GPU to GPU, and {} runs its program for {}, which is for CPUs",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "runtime/base/option_error.h"
 #include "runtime/device/pool.h"
 #include "runtime/exec/choose_program.h"
 #include "runtime/exec/merged_trace.h"
@@ -45,7 +46,8 @@ Result<std::unique_ptr<Session>> Session::open(const std::string& path, const Se
 
 Result<std::unique_ptr<Session>> Session::create(format::Bundle bundle, const SessionOptions& options) {
   if (options.threads < 0 || options.threads > device::ThreadPool::kMaxThreads)
-    return error(Code::kBadOption, "{} threads; at most {}", options.threads, device::ThreadPool::kMaxThreads);
+    return option_error(fmt::format("give 1 to {}, or 0 for as many as there are CPUs", device::ThreadPool::kMaxThreads),
+                        "{} threads; at most {}", options.threads, device::ThreadPool::kMaxThreads);
   bool together = bundle.ranks() != nullptr && options.rank_class.empty();
   std::unique_ptr<Session> session(new Session(std::make_unique<Impl>(std::move(bundle))));
   Impl& impl = *session->impl_;

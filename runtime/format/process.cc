@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "runtime/base/option_error.h"
 #include "runtime/format/file.h"
 
 namespace nabla::format {
@@ -73,16 +74,18 @@ Status flush_stdout() {
   return d;
 }
 
+constexpr const char* kOwnFile = "give each a file of its own";
+
 Status check_files(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const NamedFile& out = outputs[i];
     if (out.path.empty()) continue;
     for (const NamedFile& in : inputs)
       if (!in.path.empty() && same_file(out.path, in.path))
-        return error(Code::kBadOption, "{} `{}` is the file that {} reads", out.option, out.path, in.option);
+        return option_error(kOwnFile, "{} `{}` is the file that {} reads", out.option, out.path, in.option);
     for (size_t j = 0; j < i; ++j)
       if (!outputs[j].path.empty() && same_file(out.path, outputs[j].path))
-        return error(Code::kBadOption, "{} and {} both write `{}`", outputs[j].option, out.option, out.path);
+        return option_error(kOwnFile, "{} and {} both write `{}`", outputs[j].option, out.option, out.path);
     (void)NABLA_TRY(check_output(out));
   }
   return Ok{};

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "runtime/base/option_error.h"
 #include "runtime/format/npy.h"
 #include "runtime/format/safetensors.h"
 #include "runtime/format/zip.h"
@@ -141,7 +142,8 @@ Result<WeightFile> WeightFile::open(const std::string& path) {
 Result<WeightRule> parse_weight_rule(const std::string& text) {
   size_t at = text.find('=');
   if (at == 0 || at == std::string::npos || at + 1 == text.size())
-    return error(Code::kBadOption, "--weights-map takes PATTERN=TARGET, not `{}`", text);
+    return option_error("such as h.*.attn.w=layers.*.attn.w, or with :transpose or :reshape after it",
+                        "--weights-map takes PATTERN=TARGET, not `{}`", text);
   WeightRule rule{text.substr(0, at), text.substr(at + 1), false, false, text};
   for (auto [suffix, flag] : {std::pair{std::string_view(":transpose"), &rule.transpose}, {":reshape", &rule.reshape}})
     if (rule.target.ends_with(suffix)) {
@@ -151,8 +153,8 @@ Result<WeightRule> parse_weight_rule(const std::string& text) {
     }
   auto stars = [](const std::string& s) { return std::count(s.begin(), s.end(), '*'); };
   if (rule.target.empty() || stars(rule.pattern) != stars(rule.target))
-    return error(Code::kBadOption, "--weights-map `{}`: {} `*` in the pattern, {} in the target", text,
-                 stars(rule.pattern), stars(rule.target));
+    return option_error("what a `*` of the pattern stands for goes where one of the target is: as many in both, such as h.*.w=layers.*.w",
+                        "--weights-map `{}`: {} `*` in the pattern, {} in the target", text, stars(rule.pattern), stars(rule.target));
   return rule;
 }
 

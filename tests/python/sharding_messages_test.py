@@ -10,6 +10,7 @@ import nabla as nb
 import numpy as np
 import pytest
 from nabla import P
+from nabla.core.sharding.propagation import OpShardingRuleTemplate
 from nabla.ops import communication as comm
 
 MESH = nb.DeviceMesh("pod", (2, 4), ("dp", "tp"))
@@ -223,6 +224,93 @@ def test_derivatives_in_several_directions(way, rows):
     assert np.allclose(way(pulled_back)(x, nb.eye(rows)[:3]), slopes[:3], atol=1e-6)
 
 
+class Scaled(nb.BinaryOperation):
+    rule = ""
+
+    def kernel(self, args, kwargs):
+        return args[0] * args[1]
+
+    def sharding_rule(self, input_shapes, output_shapes, **kwargs):
+        return kwargs["rule"]
+
+
+def by_rule(rule, values=None):
+    return lambda x: comm.shard_by_rule(x if values is None else values, x, rule)
+
+
+HELP_OF_RULES = r"(?s:.*)help: a word per dimension of each operand"
+
+
+@pytest.mark.parametrize("f, code, text", [
+    (lambda x: mapped(lambda a: a, (P("dp"), P()), P())(x), "E0210",
+     r"shard_map: in_specs has 2 elements, \(P\('dp'\), P\(\)\), and fn is called with 1 arguments(?s:.*)help: give"),
+    (lambda x: mapped(pair, (P(), [P()]), P())(x, {"w": x}), "E0210",
+     "shard_map: in_specs of pair: a prefix of form (?s:.*)help: one layout is for all arguments, a tree of layouts"),
+    (lambda x: mapped(lambda a: a, P(), (P(), P()))(x), "E0210",
+     "shard_map: out_specs of fn: a prefix of form (?s:.*)help: one layout is for all results, a tree of layouts"),
+    (lambda x: nb.shard_map(pair, MESH, {2: P()})(x, {"w": x}), "E0210",
+     "in_specs lays out argument 2, .* called with 2\n"),
+    (lambda x: nb.shard_map(pair, MESH, {}, {2: P()})(x, {"w": x}), "E0210",
+     "out_specs lays out result 2, and pair has 2\n"),
+    (lambda x: mapped(pair, P(), None), "E0210", "pair is written for one rank, which needs .*, and out_specs is None"),
+    (lambda x: nb.shard_map(pair, MESH, P(), P(), auto_sharding=True), "E0210", "auto_sharding of pair .*, got P"),
+    (lambda x: nb.shard_map(pair, MESH, {}, axis_names="dp"), "E0210",
+     "axis_names='dp' belong to a function .*, got {}"),
+    (lambda x: nb.vmap(pair, in_axes=(0,))(x, x), "E0204", r"vmap: in_axes has 1 elements for 2 arguments: \(0,\)\n"),
+    (lambda x: nb.vmap(lambda a: a, in_axes=([0],))(x), "E0204",
+     "vmap: in_axes: a prefix of form (?s:.*)that of the argument"),
+    (lambda x: nb.vmap(lambda a: a, out_axes=(0, 0))(x), "E0204",
+     "vmap: out_axes: a prefix of form (?s:.*)that of the result"),
+    (lambda x: nb.vmap(pair, mesh=MESH), "E0210", 'without spmd_axis_name, .*\n(?s:.*)help: spmd_axis_name="dp"'),
+    (by_rule("a b -> a b, a"), "E0204",
+     r'shard_by_rule: rule "a b -> a b, a" says 2 results, there are 1: f32\[8,16\]\n'),
+    (by_rule("a 7 -> a 7"), "E0204",
+     'shard_by_rule: rule "a 7 -> a 7": column 3: `7` is no name: one begins with a letter'),
+    (by_rule("a b -> a 2b"), "E0204", 'rule "a b -> a 2b": column 10: `2b` is no name'),
+    (by_rule("a (1 b) -> a b"), "E0204", r'column 4: `1` is no name: \(...\) has names'),
+    (by_rule("a b -> a / b"), "E0204", r"column 10: a name, 1, ... or \(names\) was expected at `/ b`"),
+    (lambda x: Scaled()(x, x, rule="a 7, a 7 -> a 7"), "E0204",
+     'Scaled.sharding_rule: rule "a 7, a 7 -> a 7": column 3: `7` is no name' + HELP_OF_RULES),
+    (lambda x: Scaled()(x, x, rule="a b, a b -> a b, a b"), "E0204", "Scaled.sharding_rule: rule .* says 2 results"),
+    (lambda x: OpShardingRuleTemplate("a -> a").instantiate([(2,), (2,)], [(2,)]), "E0204",
+     "says 1 operands, there are 2"),
+    (lambda x: MESH.get_axis_size("zz"), "E0210", "mesh pod has no axis 'zz': it has dp, tp\n(?s:.*)help: name one of"),
+    (lambda x: MESH.get_coordinate(8, "dp"), "E0210", "mesh pod has ranks 0 to 7, got 8"),
+    (lambda x: nb.DeviceMesh("m", (2,), ("a", "b")), "E0210", r"DeviceMesh m: 1 sizes, \(2,\), for 2 axes"),
+    (lambda x: nb.DeviceMesh("m", (2,), ("a",), devices=3), "E0210",
+     "numbered 0 to 1 in row-major order, got devices=3"),
+    (lambda x: nb.ShardingSpec(MESH, ["dp", "dp"]), "E0210", "ShardingSpec: axis dp stands twice"),
+    (lambda x: nb.ShardingSpec(MESH, ["zz"]), "E0210", "mesh pod has no axis 'zz'"),
+    (lambda x: P("dp", "dp"), "E0210",
+     r"P: axis dp stands twice in \('dp', 'dp'\)\n(?s:.*)an axis cuts one dimension, once"),
+    (lambda x: nb.DimSpec("dp"), "E0210", r"takes a list of axes, got 'dp'\n(?s:.*)help: DimSpec\(\['dp'\]\)"),
+    (lambda x: nb.compute_local_shape((8, 3, 2), RING, 0), "E0210",
+     r"no layout of the shape \(8, 3, 2\), of 3 dimensions"),
+    (lambda x: comm.all_reduce(nb.shard(x, MESH, P("dp")), ["sum"]), "E0204", r"reduce_op is one of .*, got \['sum'\]"),
+])
+def test_trees_rules_and_layouts_say_code_line_and_help(f, code, text):
+    with pytest.raises(nb.Error) as e:
+        f(nb.asarray(X))
+    said = "\n".join(line for line in str(e.value).split("\n") if not line.startswith("   |"))
+    assert re.search(text, said), said
+    assert e.value.code == code and said.startswith(f"error[{code}]: ") and "= help: " in said
+    line = linecache.getline(__file__, int(re.search(r"sharding_messages_test.py:(\d+)", said)[1]))
+    assert re.search("lambda x: |lambda a: |return nb.shard_map", line), line
+
+
+@pytest.mark.parametrize("f, text", [
+    (lambda x: nb.shard(x, 3, P("dp")), "shard: the mesh is a DeviceMesh, got mesh=3"),
+    (lambda x: nb.shard_map(pair, "pod", P(), P()), "shard_map: the mesh is a DeviceMesh, got mesh='pod'"),
+    (lambda x: nb.vmap(pair, spmd_axis_name="dp", mesh=[2]), r"vmap: the mesh is a DeviceMesh, got mesh=\[2\]"),
+    (lambda x: nb.ShardingSpec("pod", []), "ShardingSpec: the mesh is a DeviceMesh, got mesh='pod'"),
+    (lambda x: MESH.get_devices_on_axis_slice("dp", "a"), "a coordinate is a number, got coordinate='a'"),
+    (lambda x: comm.axis_index("pod", "dp"), r"axis_index\(mesh='pod'\): outside of a region"),
+])
+def test_values_of_other_types_are_named(f, text):
+    with pytest.raises(TypeError, match=text):
+        f(nb.asarray(X))
+
+
 def program():
     return nb.export({"step": lambda state, x: (state, nb.grad(lambda w: nb.sum((x @ w) ** 2))(state["w"]))},
                      state={"w": nb.spec((16, 4))}, args={"step": {"x": nb.spec((8, 16))}})
@@ -230,11 +318,13 @@ def program():
 
 @pytest.mark.parametrize("options, text", [
     (dict(mesh={"dp": 2}), "mesh: the module has no mesh.*by data_axes"),
+    (dict(mesh={"dp": 2}, zero=3), "zero: the module has no mesh, and of the axes of mesh dp=2 none is named along "
+     "which the batch lies.*help: name those of the batch: data_axes dp"),
     (dict(mesh={"dp": 2}, data_axes="dp,"), "data_axes: names of axes stand between commas; `dp,` has an empty one"),
     (dict(mesh={"dp": 2}, data_axes="dq"), "data_axes: mesh ranks .dp=2. has no axis `dq`"),
     (dict(mesh={"dp": 2}, data_axes="dp", zero=1, zero_axes="tp"), "zero_axes: mesh ranks .dp=2. has no axis `tp`"),
     (dict(auto_shard=True), r'auto_shard: the module has no mesh.*give one: mesh=\{"dp": 2, "tp": 4\}'),
-    (dict(zero=1), "zero=1 needs data_axes.*help: help.nabla.compile_bundle"),
+    (dict(zero=1), "zero=1 needs data_axes.*help: say how many ranks there are.*mesh={.dp.: 4}, data_axes=.dp."),
     (dict(mesh={"mb": 2}, data_axes="mb", microbatches=2), "microbatches makes an axis mb"),
     (dict(mesh={"dp": 2}, data_axes="dp", max_comm_bytes="4"), "raise max_comm_bytes"),
 ])
@@ -344,6 +434,45 @@ def test_auto_shard_is_of_the_mesh_of_what_it_gets(code, what):
     text = refusal_of(code)
     assert f"E0210]: jit: auto_shard is mesh m (dp=2, tp=2), and {what} is laid out over mesh o (q=4)" in text
     assert "give auto_shard that one, or lay the value out over it before the call" in text
+
+
+MESHES = ("mesh m (dp=2, tp=2)", "mesh o (q=4)")
+HELP_OF_MESHES = ("= help: ranks of one program are all of one mesh: before they meet, outside of traced functions, "
+                  "lay one out over the mesh of the other, by reshard(x, mesh, P(...)) or transfer_to(x, sharding=...)")
+
+
+@pytest.mark.parametrize("code, what", [
+    ("print(a @ b)",
+     "matmul: operand 0, f32[8,16], is laid out as <dp, {}> over $m, and "
+     "operand 1, f32[16,32], as <q, {}> over $o"),
+    ("a.realize(), b.realize(); b.T + ops.concatenate([a, nb.ones((24, 16))])",
+     "add: operand 0, f32[32,16], is laid out as <{}, q> over $o, and "
+     "operand 1, f32[32,16], as <dp, {}> over $m"),
+    ("ops.concatenate([a, ops.shard(x, o, P('q'))])",
+     "concatenate: operand 0, f32[8,16], is laid out as <dp, {}> over $m, and "
+     "operand 1, f32[8,16], as <q, {}> over $o"),
+    ("nb.jit(lambda a: nb.relu(a) @ b)(a)",
+     "matmul: operand 0, f32[8,16], is laid out as <dp, {}> over $m, and "
+     "operand 1, f32[16,32], as <q, {}> over $o"),
+    ("nb.jit(lambda p, y: p['w'] @ y)({'w': a}, b)",
+     "argument y of fn (f32[16,32]) is laid out over $o, and is used beside values of $m, such as "
+     "argument p.w of fn (f32[8,16])"),
+    ("nb.jit(lambda a: ops.shard(w, o, P('q')))(a)",
+     "shard: f32[16,32] is laid out over $o, and is used beside values of $m, such as argument a of fn (f32[8,16])"),
+    ("nb.grad(lambda v: nb.sum(v @ b))(a)",
+     "matmul: operand 0, f32[8,16], is laid out as <dp, {}> over $m, and "
+     "operand 1, f32[16,32], as <q, {}> over $o"),
+    ("nb.shard_map(lambda v, y: v @ y, m, (P(), P()), P())(a, b)",
+     "shard_map: operand 0, f32[8,16], is laid out as <dp, {}> over $m, and "
+     "operand 1, f32[16,32], as <q, {}> over $o"),
+    ("nb.cond(nb.sum(a) > 0, lambda v: v, lambda v: v * 2, b)",
+     "cond: bool[] is laid out over $m, and is used beside values of $o, such as f32[16,32]"),
+])
+def test_an_op_of_two_meshes_names_its_operands(code, what):
+    text = refusal_of(f"a, b = ops.shard(x, m, P('dp')), ops.shard(w, o, P('q')); {code}")
+    said = text.split("\n")
+    wanted = "error[E0210]: " + what.replace("$m", MESHES[0]).replace("$o", MESHES[1])
+    assert said[0] == wanted and "--> " in said[1] and HELP_OF_MESHES in text, text
 
 
 def test_an_axis_of_a_batch_is_one_of_a_mesh():

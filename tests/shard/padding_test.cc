@@ -4,6 +4,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
 #include "passes/shard/pad_shards.h"
+#include "tests/shard/collectives_of.h"
 #include "tests/property/cases.h"
 #include "tests/property/compare.h"
 #include "tests/property/driver.h"
@@ -111,6 +112,30 @@ TEST(Padding, WhatLeavesWholeIsGatheredWithoutRemarks) {
   ShardedRun run = same("func @f(%x: f32[5@tp] allow_padding) -> (f32[5]) {\n  %y = exp(%x)\n  return %y\n}\n", {counting({5})});
   EXPECT_TRUE(run.remarks.empty()) << run.remarks[0];
   EXPECT_TRUE(says(local_text(run), "all_gather")) << local_text(run);
+}
+
+// An optimizer's update of leaves that are whole, with a gradient in uneven parts: one gradient is gathered, and not the parameter
+// and both slots.
+TEST(Padding, AnUpdateOfWholeLeavesGathersTheGradientOnce) {
+  auto exchanged = [](const ShardedRun& run) {
+    std::vector<std::string> out;
+    for_each_collective(run.local, "f", [&](const ir::Function& f, const ir::Node& n, int64_t) {
+      out.push_back(n.op->name + " " + f.type(n.results[0]).str());
+    });
+    return out;
+  };
+  const std::vector<Literal> args = {counting({5}), counting({5}, -2), counting({5}, 2), counting({5}, 3)};
+  auto update = [&](const std::string& results, const std::string& more) {
+    return same("func @f(%w: f32[5], %g: f32[5@tp] allow_padding, %m: f32[5], %v: f32[5]) -> (" + results + ") {\n"
+                "  %t = constant() {value=i32[] {3}}\n  %r = constant() {value=f32[] {0.1}}\n  %h = tanh(%g)\n"
+                "  %a, %b, %c = adamw_update(%w, %h, %m, %v, %t, %r) {weight_decay=0.01}\n" + more + "}\n",
+                args);
+  };
+  using List = std::vector<std::string>;
+  EXPECT_EQ(exchanged(update("f32[5], f32[5], f32[5]", "  return %a, %b, %c\n")), List{"all_gather f32[8]"});
+  // What is read in parts is made in parts.
+  ShardedRun parts = update("f32[5], f32[]", "  %y = reduce_sum(%c) {axes=[0]}\n  return %a, %y\n");
+  EXPECT_EQ(exchanged(parts), (List{"all_gather f32[8]", "all_reduce f32[]"})) << local_text(parts);
 }
 
 TEST(Padding, MoreThanMayBeGatheredIsRefused) {

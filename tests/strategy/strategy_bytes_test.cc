@@ -101,6 +101,44 @@ TEST(StrategyBytes, SlotsArePaddedAsTheirParametersAre) {
   EXPECT_EQ(made.state, 2 * (16 * 7 + 7 * 8) * kF32);
 }
 
+// The bias beside them stays whole, since no rule says that it may be padded. Its gradient comes in parts, 7 and 6: it is gathered, and
+// not what is made of it, the parameter and both slots.
+TEST(StrategyBytes, AWholeBiasBesideAnUnevenWeightGathersItsGradient) {
+  ir::Module m = parsed(R"(nabla 1 traced
+mesh pod = {tp=2}
+state p.w: f32[16,13]
+state p.b: f32[13]
+state m.w: f32[16,13]
+state m.b: f32[13]
+state v.w: f32[16,13]
+state v.b: f32[13]
+entry step calls @step {
+  reads p.w, p.b, m.w, m.b, v.w, v.b
+  writes p.w, p.b, m.w, m.b, v.w, v.b
+  inputs x
+}
+func @loss(%w: f32[16,13], %b: f32[13], %x: f32[32,16]) {
+  %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}
+  %c = broadcast_in_dim(%b) {dims=[1], shape=[32, 13]}
+  %z = add(%y, %c)
+  %h = tanh(%z)
+  %l = reduce_sum(%h) {axes=[0, 1]}
+  return %l
+}
+func @step(%w: f32[16,13], %b: f32[13], %mw: f32[16,13], %mb: f32[13], %vw: f32[16,13], %vb: f32[13], %x: f32[32,16]) {
+  %gw, %gb = grad(%w, %b, %x) {callee=@loss, wrt=[0, 1]}
+  %t = constant() {value=i32[] {1}}
+  %r = constant() {value=f32[] {0.1}}
+  %w1, %mw1, %vw1 = adamw_update(%w, %gw, %mw, %vw, %t, %r)
+  %b1, %mb1, %vb1 = adamw_update(%b, %gb, %mb, %vb, %t, %r)
+  return %w1, %b1, %mw1, %mb1, %vw1, %vb1
+}
+)");
+  Exchanged made = exchanged(m, {{"layouts", "p.w=,tp allow_padding"}});
+  EXPECT_EQ(made.payload, (Payload{{"all_gather{tp}", 14 * kF32}}));
+  EXPECT_EQ(made.state, 3 * (16 * 7 + 13) * kF32);
+}
+
 // Where no other dimension divides, the optimizer's state is cut further along that of tp: the update computes with its parts.
 TEST(StrategyBytes, StateThatSharesTheDimensionOfTensorParallelismStays) {
   const int64_t w = 64 * 33 * kF32, part = w / 2;

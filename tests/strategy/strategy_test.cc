@@ -406,5 +406,29 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
             "data-axes=dp: the module has no mesh");
 }
 
+TEST(Strategy, RefusalsSayWhatToGive) {
+  auto help = [](const std::string& text, const Options& options) {
+    ir::Target target;
+    passes::PassContext context{ops::all_ops(), target, options_of(options)};
+    Result<ir::Module> made = passes::apply_strategy(parsed(text), context);
+    return made.ok() ? "" : made.errors()[0].help;
+  };
+  const std::string meshless = "nabla 1 traced\nfunc @f(%x: f32[8]) {\n  return %x\n}\n";
+  const std::string ranks = "say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp";
+  EXPECT_EQ(help(meshless, {{"data-axes", "dp"}}), ranks);
+  EXPECT_EQ(help(meshless, {{"zero", "3"}}), ranks);
+  EXPECT_EQ(help(meshless, {{"layouts", "w=tp"}}), "give one: --mesh dp=2,tp=4");
+  EXPECT_EQ(help(kModel, {{"layouts", "zz=,tp"}}).substr(0, 13), "names are w0,");
+  EXPECT_EQ(help(kModel, {{"layouts", "w.*=,tp;w0=tp,"}}), "put this one before it, or leave it out");
+  for (const Options& options : {Options{{"zero-axes", "dp"}}, Options{{"zero-axes", "dp"}, {"data-axes", "dp"}}})
+    EXPECT_EQ(help(kModel, options), "say what is shared along them: --zero 1, 2 or 3; or leave --zero-axes out");
+  EXPECT_EQ(help(kModel, {{"data-axes", "dp"}, {"zero", "1"}, {"zero-axes", "tp"}}), "name some of these, or add it to --data-axes");
+  std::string temporal = kModel;
+  temporal.replace(temporal.find("tp=2"), 4, "mb=2 temporal");
+  EXPECT_EQ(help(temporal, {{"data-axes", "mb"}, {"zero", "1"}}), "add one to --data-axes: ranks lie along dp");
+  EXPECT_EQ(help(temporal, {{"data-axes", "dp,mb"}, {"zero", "1"}, {"zero-axes", "mb"}}),
+            "leave it out of --zero-axes: ranks lie along dp");
+}
+
 }  // namespace
 }  // namespace nabla::strategy_tests

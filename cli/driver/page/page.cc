@@ -1,6 +1,7 @@
 #include "cli/driver/page/page.h"
 
 #include "cli/driver/report_json.h"
+#include "runtime/base/option_error.h"
 #include "runtime/format/program_generated.h"
 
 namespace nabla::driver {
@@ -92,7 +93,8 @@ Result<std::string> make_page(const PageInput& input) {
   Json chosen = Json::object(), texts = Json::object();
   for (const auto& [name, values] : input.sizes) {
     if (values.size() != 1)
-      return error(Code::kBadOption, "--html starts at one value of each size; {} has {}", name, values.size());
+      return option_error(fmt::format("give one: {}={}", name, values.empty() ? 1 : values[0]),
+                          "--html starts at one value of each size; {} has {}", name, values.size());
     chosen[name] = values[0];
   }
   for (const auto& [name, text] : input.texts) texts[name] = text;

@@ -25,6 +25,25 @@ def names_of(axes, what):
     return out
 
 
+_LAYOUT = 210  # the code of errors about layouts
+
+
+def refuse(message, help):
+    """Raises Error (E0210) at the user's line."""
+    _nabla.fail(_LAYOUT, message, help)
+
+
+def message_of(e):
+    """What an error says, without its code and place."""
+    return getattr(e, "_message", str(e))
+
+
+def need_mesh(mesh, what):
+    """Raises TypeError for what is no mesh."""
+    if not isinstance(mesh, DeviceMesh):
+        raise TypeError(f"{what}: the mesh is a DeviceMesh, got mesh={mesh!r}"[:300])
+
+
 def native_mesh(name, axes, sizes):
     """A mesh of the compiler, which says what one is: Error (E0210)."""
     return _nabla.Mesh(name, [(a, min(n, 1 << 62)) for a, n in zip(axes, sizes)])
@@ -35,8 +54,8 @@ class DeviceMesh:
 
     name: in printed IR. shape: how many ranks lie along each axis. axis_names: one per axis. `devices` are the ranks'
     numbers, which are always 0, 1, 2, ...; which device runs a rank is said where the program runs, and what links
-    carry by the machine (`nablac tune`). Raises ValueError for sizes that are none, Error (E0210) for a mesh that is
-    none: axes are named by letters, digits and _, a digit never first.
+    carry by the machine (`nablac tune`). Raises Error (E0210) for a mesh that is none: axes are named by letters,
+    digits and _, a digit never first.
     """
 
     def __init__(self, name, shape, axis_names, devices=None):
@@ -47,20 +66,20 @@ class DeviceMesh:
         self.shape, self.axis_names = tuple(map(whole, shape)), tuple(names_of(axis_names, f"DeviceMesh {name}"))
         for n, given in zip(self.shape, shape):
             if n is None or n < 1:
-                raise ValueError(f"DeviceMesh {name}: a size of an axis is a number from 1 on, got {given!r} in "
-                                 f"{tuple(shape)}")
+                refuse(f"DeviceMesh {name}: a size of an axis is a number from 1 on, got {given!r} in {tuple(shape)}",
+                       "it says how many ranks lie along the axis")
         if not re.fullmatch(r"\w+", name):
-            raise ValueError(f"DeviceMesh {name}: {name!r} is no name: letters, digits and _ make one")
+            refuse(f"DeviceMesh {name}: {name!r} is no name", "letters, digits and _ make one")
         if len(self.shape) != len(self.axis_names):
-            raise ValueError(f"DeviceMesh {name}: {len(self.shape)} sizes, {self.shape}, for {len(self.axis_names)} "
-                             f"axes, {self.axis_names}")
+            refuse(f"DeviceMesh {name}: {len(self.shape)} sizes, {self.shape}, for {len(self.axis_names)} axes, "
+                   f"{self.axis_names}", "give every axis a name and a size")
         self._native = native_mesh(name, self.axis_names, self.shape)
         self.name = name
         self.devices = list(range(math.prod(self.shape)))
-        if devices is not None and list(devices) != self.devices:
-            raise ValueError(f"DeviceMesh {name}: ranks are numbered 0 to {len(self.devices) - 1} in row-major order, "
-                             f"got devices={list(devices)}; which machine and device a rank gets is said when the "
-                             "program runs")
+        if devices is not None and (not hasattr(devices, "__iter__") or list(devices) != self.devices):
+            refuse(f"DeviceMesh {name}: ranks are numbered 0 to {len(self.devices) - 1} in row-major order, got "
+                   f"devices={devices!r}",
+                   "leave it out: which machine and device a rank gets is said when the program runs")
 
     is_distributed = property(lambda self: False, doc="Whether each rank has a device of its own: never in this "
                                                       "process, which has all of them.")
@@ -71,11 +90,13 @@ class DeviceMesh:
         part = _PART.match(axis_name)
         name = part[1] if part else axis_name
         if name not in self.axis_names:
-            raise ValueError(f"mesh {self.name} has no axis {name!r}: it has {', '.join(self.axis_names)}")
+            refuse(f"mesh {self.name} has no axis {name!r}: it has {', '.join(self.axis_names)}",
+                   "name one of these, or a part of one, such as \"tp:(2)4\"")
         size = self.shape[self.axis_names.index(name)]
         before, own = (int(part[2]), int(part[3])) if part else (1, size)
         if before * own == 0 or size % (before * own):
-            raise ValueError(f"{axis_name} is no part of axis {name}, which has {size} ranks")
+            refuse(f"{axis_name} is no part of axis {name}, which has {size} ranks",
+                   "of n ranks, \"a:(before)own\" has `own`, after a part of `before`: their product divides n")
         return name, size // (before * own), own
 
     def get_axis_size(self, axis_name):
@@ -89,16 +110,19 @@ class DeviceMesh:
         if rank is None:
             raise TypeError(f"mesh {self.name}: a rank is a number, 0 to {len(self.devices) - 1}, got {device_id!r}")
         if not 0 <= rank < len(self.devices):
-            raise ValueError(f"mesh {self.name} has ranks 0 to {len(self.devices) - 1}, got {rank}")
+            refuse(f"mesh {self.name} has ranks 0 to {len(self.devices) - 1}, got {rank}", "ranks count from 0")
         stride = math.prod(self.shape[self.axis_names.index(name) + 1:])
         return rank // (stride * after) % own
 
     def get_devices_on_axis_slice(self, axis_name, coordinate):
         """The ranks that have this coordinate along the axis."""
-        if not 0 <= coordinate < self.get_axis_size(axis_name):
-            raise ValueError(f"mesh {self.name} has places 0 to {self.get_axis_size(axis_name) - 1} along {axis_name}, "
-                             f"got {coordinate}")
-        return [d for d in self.devices if self.get_coordinate(d, axis_name) == coordinate]
+        place = whole(coordinate)
+        if place is None:
+            raise TypeError(f"mesh {self.name}: a coordinate is a number, got coordinate={coordinate!r}")
+        if not 0 <= place < self.get_axis_size(axis_name):
+            refuse(f"mesh {self.name} has places 0 to {self.get_axis_size(axis_name) - 1} along {axis_name}, got "
+                   f"{place}", "places count from 0")
+        return [d for d in self.devices if self.get_coordinate(d, axis_name) == place]
 
     def get_axis_indices(self, device_id):
         """{axis: coordinate} of a rank."""
@@ -130,17 +154,18 @@ class DimSpec:
 
     def __init__(self, axes=(), is_open=False, priority=0):
         if isinstance(axes, str):
-            raise ValueError(f"DimSpec takes a list of axes, got {axes!r}: DimSpec.from_raw takes one")
+            refuse(f"DimSpec takes a list of axes, got {axes!r}", f"DimSpec([{axes!r}]), or DimSpec.from_raw({axes!r})")
         if not isinstance(priority, int):
             raise TypeError(f"DimSpec: a priority is an integer from 0 on, got {priority!r}")
         self.axes, self.is_open, self.priority = names_of(axes, "DimSpec"), bool(is_open), priority
         for a in self.axes:
             if self.axes.count(a) > 1:
-                raise ValueError(f"DimSpec: axis {a} stands twice in {self.axes}: an axis cuts a dimension once")
+                refuse(f"DimSpec: axis {a} stands twice in {self.axes}", "an axis cuts a dimension once")
         if self.priority < 0:
-            raise ValueError(f"DimSpec: a priority is 0 or more, got {priority}")
+            refuse(f"DimSpec: a priority is 0 or more, got {priority}", "propagation follows those of 0 first")
         if not self.axes and not self.is_open and self.priority:
-            raise ValueError("DimSpec: a closed dimension without axes has priority 0")
+            refuse(f"DimSpec: a closed dimension without axes has priority 0, got {priority}",
+                   "leave the priority out, or give axes or is_open=True")
 
     @staticmethod
     def from_raw(raw):
@@ -177,7 +202,7 @@ class DimSpec:
 class PartitionSpec(tuple):
     """A layout as a word per dimension: P("dp", None, ("tp", "pp")). Dimensions after the last are whole.
 
-    Raises TypeError for words that are none, ValueError for an axis that stands twice."""
+    Raises TypeError for words that are none, Error (E0210) for an axis that stands twice."""
 
     def __new__(cls, *dims):
         dims = tuple(tuple(d) if isinstance(d, list) else d for d in dims)
@@ -190,7 +215,7 @@ class PartitionSpec(tuple):
             used += several
         for a in used:
             if used.count(a) > 1:
-                raise ValueError(f"P: axis {a} stands twice in {dims}: an axis cuts one dimension, once")
+                refuse(f"P: axis {a} stands twice in {dims}", "an axis cuts one dimension, once")
         return super().__new__(cls, dims)
 
     def __getnewargs__(self):
@@ -213,8 +238,7 @@ class ShardingSpec:
     """
 
     def __init__(self, mesh, dim_specs=(), replicated_axes=()):
-        if not isinstance(mesh, DeviceMesh):
-            raise TypeError(f"ShardingSpec: the mesh is a DeviceMesh, got {type(mesh).__name__}")
+        need_mesh(mesh, "ShardingSpec")
         self.mesh, self.dim_specs = mesh, [DimSpec.from_raw(d) for d in _listed(dim_specs)]
         self.replicated_axes = set(names_of(replicated_axes or (), "replicated_axes"))
         used = [a for d in self.dim_specs for a in d.axes] + sorted(self.replicated_axes)
@@ -222,8 +246,9 @@ class ShardingSpec:
             mesh.get_axis_size(a)
         twice = sorted({a for a in used if used.count(a) > 1})
         if twice:
-            raise ValueError(f"ShardingSpec: axis {twice[0]} stands twice in {self.dim_specs}" +
-                             (f", replicated {sorted(self.replicated_axes)}" if self.replicated_axes else ""))
+            refuse(f"ShardingSpec: axis {twice[0]} stands twice in {self.dim_specs}" +
+                   (f", replicated {sorted(self.replicated_axes)}" if self.replicated_axes else ""),
+                   "an axis cuts one dimension, once, or the tensor is the same along it")
 
     def get_implicitly_replicated_axes(self):
         """The axes of the mesh that the layout does not name."""
@@ -324,9 +349,6 @@ def is_mesh_and_layout(x):
     return isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], DeviceMesh)
 
 
-_LAYOUT = 210  # the code of errors about layouts
-
-
 def spec_for(mesh, dim_specs, rank, what, replicated_axes=()):
     """A ShardingSpec of a tensor of this rank: from dim_specs, a PartitionSpec (which may be shorter), or a
     ShardingSpec of the mesh. Raises Error (E0210) for a layout that does not fit, of which `what` names the tensor."""
@@ -347,9 +369,8 @@ def spec_for(mesh, dim_specs, rank, what, replicated_axes=()):
     except TypeError as e:
         raise TypeError(f"{what}: {e}") from None
     except ValueError as e:
-        text = str(e)
-    _nabla.fail(_LAYOUT, f"{what}: {text}",
-                "a layout names axes of the mesh, in one word per dimension; P may have fewer")
+        text = message_of(e)
+    refuse(f"{what}: {text}", "a layout names axes of the mesh, in one word per dimension; P may have fewer")
 
 
 def parts_of(tensors, specs):
@@ -397,10 +418,12 @@ def compute_local_shape(global_shape, sharding, device_id):
     if not isinstance(global_shape, (list, tuple)):
         raise TypeError(f"compute_local_shape: a shape is a tuple of sizes, got {global_shape!r}")
     if len(global_shape) != len(sharding.dim_specs):
-        raise ValueError(f"compute_local_shape: {sharding} is no layout of the shape {tuple(global_shape)}")
+        refuse(f"compute_local_shape: {sharding} is no layout of the shape {tuple(global_shape)}, of "
+               f"{len(global_shape)} dimensions", "a layout has a word per dimension")
     for n in global_shape:
         if isinstance(n, (str, float)) or isinstance(n, int) and n < 0:
-            raise ValueError(f"compute_local_shape: a size is a number from 0 on, got {n!r} in {tuple(global_shape)}")
+            refuse(f"compute_local_shape: a size is a number from 0 on, got {n!r} in {tuple(global_shape)}",
+                   "sizes are ints, or Dims of a traced function")
     sharding.mesh.get_axis_indices(device_id)  # says what is no rank
     return tuple(_size_of_part(n, d, sharding.mesh, device_id) for n, d in zip(global_shape, sharding.dim_specs))
 

@@ -514,7 +514,8 @@ class Trace:
     def enter_batch(self) -> None: ...
     def finish(self, results: Sequence[Operand], /) -> Function: ...
     def param(
-        self, name: str, dtype: DType, shape: Sequence[Size], like: Tensor | None = None, without: int | None = None
+        self, name: str, dtype: DType, shape: Sequence[Size], like: Tensor | None = None, without: int | None = None,
+        called: str = ''
     ) -> Tensor: ...
 
 class UserKernel:

@@ -100,10 +100,10 @@ def together(f):
 
 
 @together
-def trace(fun, types, build, names=None, like=None, without=None, of_batch=False):
+def trace(fun, types, build, names=None, like=None, without=None, of_batch=False, called=None):
     """Runs `fun` on parameters of these types: `build(parameters) -> (args, kwargs)`. `like`: a tensor per parameter,
     whose layout over a mesh it has, too. `without`: for each of `like` the dimension that the parameter lacks, or None.
-    `of_batch`: the parameters are one example of a batch.
+    `of_batch`: the parameters are one example of a batch. `called`: what errors call the parameters.
 
     Returns the function, and the tree that `fun` returned as `Result`.
     """
@@ -113,7 +113,7 @@ def trace(fun, types, build, names=None, like=None, without=None, of_batch=False
         if of_batch:
             t.enter_batch()
         params = [t.param(names[i] if names else "", dtype, shape, like[i] if like else None,
-                          without[i] if without is not None else None)
+                          without[i] if without is not None else None, called[i] if called else "")
                   for i, (dtype, shape) in enumerate(types)]
         args, kwargs = build(params)
         result = Result(fun(*args, **kwargs), fun)

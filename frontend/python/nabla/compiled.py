@@ -312,10 +312,10 @@ class Compiled:
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
         if self._auto_shard is not None:
             _nabla.enter_mesh(self._auto_shard._native)
-        f, result = trace_function(fun, types, arguments.rebuild, like=arguments.tensors)
+        names = arguments.names(self._fun)
+        f, result = trace_function(fun, types, arguments.rebuild, like=arguments.tensors, called=names)
         captures = f.captures
         _nabla.realize(captures)
-        names = arguments.names(self._fun)
         processes = self._processes()
         executable = _Executable(f, captures, result, self._target, self._threads, names, self._check_nan,
                                  self._auto_shard, processes)

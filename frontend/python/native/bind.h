@@ -96,16 +96,47 @@ auto recorded(F body, bool bound = false) {
   return once();
 }
 
+/// The error with the name of the op, and its operands that are laid out over different meshes.
+OtherMesh of_op(const OtherMesh& e, const std::string& op, const std::vector<const Operand*>& operands);
+
+/// What `body` gives; where it uses tensors of two meshes, the error says the op and its `operands()`.
+template <class O, class F>
+auto naming_op(const std::string& op, O operands, F body) {
+  try {
+    return body();
+  } catch (const OtherMesh& e) {
+    throw of_op(e, op, operands());
+  }
+}
+
+inline std::vector<const Operand*> pointers_to(const std::vector<Operand>& operands) {
+  std::vector<const Operand*> out;
+  for (const Operand& x : operands) out.push_back(&x);
+  return out;
+}
+inline void add_operand(std::vector<const Operand*>& to, const Operand& x) { to.push_back(&x); }
+inline void add_operand(std::vector<const Operand*>& to, const std::vector<Operand>& xs) {
+  for (const Operand* x : pointers_to(xs)) to.push_back(x);
+}
+template <class T>
+void add_operand(std::vector<const Operand*>&, const T&) {}
+
 template <class R, class... A, size_t... I>
 void define(py::module_& m, const char* name, R (*f)(A...), std::index_sequence<I...>) {
   using All = std::tuple<std::decay_t<A>...>;
-  m.def(name, [f](const typename Given<std::tuple_element_t<I, All>>::type&... args) {
-    return recorded([&](const Site& site) {
+  m.def(name, [f, name](const typename Given<std::tuple_element_t<I, All>>::type&... args) {
+    auto operands = [&] {
+      std::vector<const Operand*> out;
+      (add_operand(out, args), ...);
+      return out;
+    };
+    auto body = [&](const Site& site) {
       if constexpr (sizeof...(I) == sizeof...(A))
         return given_back(f(Given<std::tuple_element_t<I, All>>::to(args, site)...));
       else
         return given_back(f(Given<std::tuple_element_t<I, All>>::to(args, site)..., site));
-    });
+    };
+    return naming_op(name, operands, [&] { return recorded(body); });
   });
 }
 /// Defines a function of the C++ frontend. A last parameter of type Site is filled in.

@@ -158,7 +158,10 @@ void set_error(const Error& e) {
   Diagnostics shown = e.diagnostics();
   for (Diagnostic& d : shown) d = for_python(std::move(d));
   py::object value = py::handle(error_type())(shown.empty() ? e.what() : to_string(shown));
-  if (!e.diagnostics().empty()) value.attr("code") = code_name(e.diagnostics()[0].code);
+  if (!shown.empty()) {
+    value.attr("code") = code_name(shown[0].code);
+    value.attr("_message") = shown[0].message, value.attr("_help") = shown[0].help;
+  }
   if (dynamic_cast<const OtherMesh*>(&e) != nullptr) value.attr("_of_another_mesh") = true;
   PyErr_SetObject(error_type(), value.ptr());
 }

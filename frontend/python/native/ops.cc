@@ -68,7 +68,7 @@ std::vector<Value> emit_op(const std::string& name, const std::vector<Operand>& 
     if (!def) throw py::type_error(name + " has no attribute `" + k + "`");
     attrs.set(k, attr_of(*def, v));
   }
-  return recorded([&](const Site& site) {
+  auto body = [&](const Site& site) {
     std::vector<Arg> args;
     for (const Operand& o : operands) args.push_back(arg_of(o, site));
     std::vector<nabla::Tensor> out = emit(name, args, std::move(attrs), site);
@@ -77,7 +77,8 @@ std::vector<Value> emit_op(const std::string& name, const std::vector<Operand>& 
       for (size_t i = op->results.size(); i-- > 0;)
         if (op->results[i].auxiliary && i + 1 == out.size()) out.pop_back();
     return given_back(out);
-  });
+  };
+  return naming_op(name, [&] { return pointers_to(operands); }, [&] { return recorded(body); });
 }
 
 void bind_array(py::module_& m) {

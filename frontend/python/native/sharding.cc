@@ -80,7 +80,7 @@ std::vector<P> specs_of(const std::vector<ir::Sharding>& layouts) {
 Value shard(const Operand& x, const ir::Mesh& mesh, const ir::Sharding& layout, const std::string& what) {
   return recorded([&](const Site& site) {
     nabla::Tensor t = tensor_of(x, site);
-    Frame::current()->context->need_mesh(mesh, site);
+    Frame::current()->context->need_mesh(mesh, what, site);
     if (Status fits = ir::check_sharding(mesh, layout, t.type(), what); !fits.ok()) fail_at(fits.errors()[0], site);
     return given_back(nabla::shard(t, spec_of(layout), site));
   });
@@ -125,11 +125,12 @@ std::vector<Value> shards_of(const Value& v) {
 
 std::unique_ptr<Region> region_of(const ir::Mesh& mesh, const std::vector<ir::Sharding>& in,
                                   const Names& axes, const std::vector<Operand>& operands, const std::string& what) {
-  return recorded([&](const Site& site) {
+  auto body = [&](const Site& site) {
     std::vector<nabla::Tensor> tensors = tensors_of(operands, site);
-    Frame::current()->context->need_mesh(mesh, site);
+    Frame::current()->context->need_mesh(mesh, "the function", site);
     return std::make_unique<Region>(specs_of(in), axes, std::move(tensors), site, what);
-  });
+  };
+  return naming_op(what, [&] { return pointers_to(operands); }, [&] { return recorded(body); });
 }
 
 // What may differ between ranks and must not is said at the call, before somebody looks at the results. What a region in
@@ -191,6 +192,32 @@ void bind_collectives(py::module_& m) {
 }
 
 }  // namespace
+
+OtherMesh of_op(const OtherMesh& e, const std::string& op, const std::vector<const Operand*>& operands) {
+  if (e.names_op) return e;
+  struct LaidOut {
+    std::string what;
+    PlacementRef placement;
+  };
+  std::optional<LaidOut> first, other;
+  for (size_t i = 0; i < operands.size() && !other; ++i) {
+    if (!py::isinstance<Value>(operands[i]->object)) continue;
+    const Value& v = operands[i]->object.cast<const Value&>();
+    PlacementRef placement = v.placement();
+    if (!placement) continue;
+    if (!first)
+      first = {fmt::format("operand {}, {},", i, v.type().str()), placement};
+    else if (placement->mesh.str() != first->placement->mesh.str())
+      other = {fmt::format("operand {}, {},", i, v.type().str()), placement};
+  }
+  Diagnostic d = e.diagnostics()[0];
+  auto layout = [](const LaidOut& x) { return fmt::format("{} over mesh {}", x.placement->sharding->str(), x.placement->mesh.str()); };
+  d.message = other ? fmt::format("{}: {} is laid out as {}, and {} as {}", op, first->what, layout(*first), other->what, layout(*other))
+                    : fmt::format("{}: {}", op, d.message);
+  OtherMesh out(std::move(d));
+  out.names_op = true;
+  return out;
+}
 
 void bind_sharding(py::module_& m) {
   py::class_<ir::Mesh, std::shared_ptr<ir::Mesh>>(m, "Mesh")

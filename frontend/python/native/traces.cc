@@ -19,19 +19,26 @@ namespace {
 // A function while Python runs its body. The eager function is its outermost one, unless a program's entry is.
 class Trace {
  public:
-  explicit Trace(const std::string& name) : recording_(std::in_place), tracing_(std::in_place, name, python_site()) {}
+  explicit Trace(const std::string& name)
+      : recording_(std::in_place), tracing_(std::in_place, name, python_site()), name_(name) {}
 
   // `like`: a tensor whose layout the parameter has, too; `without`: the dimension of it that the parameter lacks.
-  Value param(const std::string& name, DType dtype, const Sizes& shape, const Value* like, std::optional<int64_t> without) {
+  // Errors about its mesh say `called`.
+  Value param(const std::string& name, DType dtype, const Sizes& shape, const Value* like, std::optional<int64_t> without,
+              const std::string& called) {
     need_open();
     Value out(tracing_->param(name, {dtype, shape_of(shape)}));
+    const int number = params_++;
     PlacementRef placement = like ? like->placement() : nullptr;
     if (!placement) return out;
-    if (!without) return out.lay_out(placement), out;
+    const std::string own = !called.empty() ? called : name.empty() ? std::to_string(number) : name;
+    const std::string what = fmt::format("argument {} of {} ({})", own, name_, out.type().str());
+    if (!without) return out.lay_out(placement, what), out;
     ir::Sharding example = *placement->sharding;
     int64_t rank = static_cast<int64_t>(example.dims.size());
     example.dims.erase(example.dims.begin() + (*without < 0 ? *without + rank : *without));
-    out.lay_out(std::make_shared<const Placement>(Placement{placement->mesh, std::make_shared<const ir::Sharding>(std::move(example))}));
+    out.lay_out(std::make_shared<const Placement>(Placement{placement->mesh, std::make_shared<const ir::Sharding>(std::move(example))}),
+                what);
     return out;
   }
   // The function is that of one example of a batch.
@@ -56,6 +63,8 @@ class Trace {
   }
   std::optional<Recording> recording_;
   std::optional<Tracing> tracing_;
+  std::string name_;
+  int params_ = 0;
 };
 
 using Function = TracedFunction;
@@ -70,18 +79,19 @@ bool has_effects(size_t first) {
 }
 
 // Records a call of traced functions. Outside of every trace one with effects runs at once: results that nobody looks
-// at are never computed.
+// at are never computed. Errors about meshes name the `op`.
 template <class F>
-std::vector<Value> recorded_call(const std::vector<const TracedFunction*>& functions, F body) {
+std::vector<Value> recorded_call(const std::string& op, const std::vector<const TracedFunction*>& functions, F body) {
   bool bound = std::any_of(functions.begin(), functions.end(), [](const TracedFunction* f) { return !f->captures.empty(); });
   bool effects = false;
-  std::vector<Value> out = recorded([&](const Site& site) {
+  auto call = [&](const Site& site) {
     if (is_tracing()) return body(site);
     size_t before = Eager::of_thread().frame()->builder.function().nodes.size();
     std::vector<Value> called = body(site);
     effects = has_effects(before);
     return called;
-  }, bound);
+  };
+  std::vector<Value> out = naming_op(op, [] { return std::vector<const Operand*>(); }, [&] { return recorded(call, bound); });
   if (!effects) return out;
   for (const Value& v : out)
     if (!v.type().is_residual()) (void)v.array("a debug print");
@@ -90,7 +100,7 @@ std::vector<Value> recorded_call(const std::vector<const TracedFunction*>& funct
 
 std::vector<Value> call(const std::string& op, const Function& f, const Operands& operands,
                         const std::optional<Ints>& wrt) {
-  return recorded_call({&f}, [&](const Site& site) {
+  return recorded_call(op, {&f}, [&](const Site& site) {
     return given_back(emit_call(op.c_str(), f, tensors_of(operands, site), wrt ? &*wrt : nullptr, site));
   });
 }
@@ -98,33 +108,33 @@ std::vector<Value> call(const std::string& op, const Function& f, const Operands
 void bind_derivatives(py::module_& m) {
   m.def("call", &call, py::arg("op"), py::arg("function"), py::arg("operands"), py::arg("wrt") = py::none());
   m.def("jvp", [](const Function& f, const Operands& operands, const Operands& tangents) {
-    return recorded_call({&f}, [&](const Site& site) {
+    return recorded_call("jvp", {&f}, [&](const Site& site) {
       return given_back(emit_jvp(f, tensors_of(operands, site), tensors_of(tangents, site), site));
     });
   });
   m.def("pullback", [](const Function& f, const Operand& residual, const Operands& cotangents, size_t operands) {
-    return recorded_call({}, [&](const Site& site) {
+    return recorded_call("pullback", {}, [&](const Site& site) {
       return given_back(emit_pullback(f, tensor_of(residual, site), tensors_of(cotangents, site), operands, site));
     });
   });
   m.def("remat", [](const Function& f, const Operands& operands, const std::string& policy, const std::string& names) {
-    return recorded_call({&f}, [&](const Site& site) {
+    return recorded_call("remat", {&f}, [&](const Site& site) {
       ir::Attrs attrs{{"policy", policy}, {"names", names}};
       return given_back(emit_transform("remat", f, tensors_of(operands, site), std::move(attrs), site));
     });
   });
   m.def("autocast", [](const Function& f, const Operands& operands, DType dtype) {
-    return recorded_call({&f}, [&](const Site& site) {
+    return recorded_call("autocast", {&f}, [&](const Site& site) {
       return given_back(emit_transform("autocast", f, tensors_of(operands, site), {{"dtype", dtype}}, site));
     });
   });
   m.def("custom_vjp", [](const Function& f, const Function& forward, const Function& backward, const Operands& args) {
-    return recorded_call({&f, &forward, &backward}, [&](const Site& site) {
+    return recorded_call("custom_vjp", {&f, &forward, &backward}, [&](const Site& site) {
       return given_back(emit_custom_vjp(f, forward, backward, tensors_of(args, site), site));
     });
   });
   m.def("custom_jvp", [](const Function& f, const Function& rule, const Operands& args) {
-    return recorded_call({&f, &rule}, [&](const Site& site) {
+    return recorded_call("custom_jvp", {&f, &rule}, [&](const Site& site) {
       return given_back(emit_custom_jvp(f, rule, tensors_of(args, site), site));
     });
   });
@@ -162,9 +172,9 @@ void bind_batching(py::module_& m) {
         [](const Function& f, const std::vector<Axis>& in_axes, const std::vector<Axis>& out_axes,
            const std::optional<Size>& axis_size, const std::string& spmd_axis_name, const ir::Mesh* mesh,
            const Operands& operands) {
-          return recorded_call({&f}, [&](const Site& site) {
+          return recorded_call("vmap", {&f}, [&](const Site& site) {
             std::vector<nabla::Tensor> tensors = tensors_of(operands, site);
-            if (mesh) Frame::current()->context->need_mesh(*mesh, site);  // where nothing is mapped, no operand names it
+            if (mesh) Frame::current()->context->need_mesh(*mesh, "what vmap maps", site);  // where nothing is mapped, no operand names it
             Mapped mapped(vmap_options(in_axes, out_axes, axis_size, spmd_axis_name), tensors,
                           std::vector<size_t>(tensors.size(), 1), site);
             return given_back(mapped.call(f));
@@ -172,7 +182,7 @@ void bind_batching(py::module_& m) {
         });
   m.def("batch_symbol", [] { return recorded([](const Site& site) { return Size{batch_symbol(site)}; }); });
   m.def("custom_vmap", [](const Function& f, const Function& rule, const Operands& args, const Size& size) {
-    return recorded_call({&f, &rule}, [&](const Site& site) {
+    return recorded_call("custom_vmap", {&f, &rule}, [&](const Site& site) {
       return given_back(emit_custom_vmap(f, rule, tensors_of(args, site), size.dim, site));
     });
   });
@@ -180,25 +190,25 @@ void bind_batching(py::module_& m) {
 
 void bind_control(py::module_& m) {
   m.def("cond", [](const Operand& pred, const Function& then, const Function& otherwise, const Operands& args) {
-    return recorded_call({&then, &otherwise}, [&](const Site& site) {
+    return recorded_call("cond", {&then, &otherwise}, [&](const Site& site) {
       return given_back(emit_cond(arg_of(pred, site), {then, otherwise}, tensors_of(args, site), site));
     });
   });
   m.def("switch", [](const Operand& index, const std::vector<Function>& branches, const Operands& args) {
     std::vector<const Function*> functions;
     for (const Function& f : branches) functions.push_back(&f);
-    return recorded_call(functions, [&](const Site& site) {
+    return recorded_call("switch", functions, [&](const Site& site) {
       return given_back(emit_switch(arg_of(index, site), branches, tensors_of(args, site), site));
     });
   });
   m.def("while_loop", [](const Function& cond, const Function& body, const Operands& init, int64_t trip_count) {
-    return recorded_call({&cond, &body}, [&](const Site& site) {
+    return recorded_call("while_loop", {&cond, &body}, [&](const Site& site) {
       return given_back(emit_while(cond, body, tensors_of(init, site), trip_count, site));
     });
   });
   m.def("scan", [](const Function& body, const Operands& init, const Operands& xs, const std::optional<Size>& length,
                    bool reverse) {
-    return recorded_call({&body}, [&](const Site& site) {
+    return recorded_call("scan", {&body}, [&](const Site& site) {
       std::vector<nabla::Tensor> sequences = tensors_of(xs, site);
       std::optional<ir::Dim> given = length ? std::optional(length->dim) : std::nullopt;
       ir::Dim trips = length_of(sequences, given, site);
@@ -280,7 +290,7 @@ void bind_traces(py::module_& m) {
   py::class_<Trace>(m, "Trace")
       .def(py::init<const std::string&>())
       .def("param", &Trace::param, py::arg("name"), py::arg("dtype"), py::arg("shape"), py::arg("like") = nullptr,
-           py::arg("without") = py::none())
+           py::arg("without") = py::none(), py::arg("called") = "")
       .def("enter_batch", &Trace::enter_batch)
       .def("finish", &Trace::finish)
       .def("cancel", &Trace::cancel);

@@ -198,8 +198,9 @@ const std::shared_ptr<Frame>& Eager::frame() {
 }
 
 nabla::Tensor Eager::bind(const Literal& array, const PlacementRef& placement, const Site& site) {
-  if (placement) frame()->context->need_mesh(placement->mesh, site);
-  ir::Val v = frame()->builder.param("", {array.dtype(), ir::static_shape(array.shape())});
+  const ir::Type type{array.dtype(), ir::static_shape(array.shape())};
+  if (placement) frame()->context->need_mesh(placement->mesh, type.str(), site);
+  ir::Val v = frame()->builder.param("", type);
   if (placement) frame_->builder.lay_out(v, placement->sharding);
   give_bytes(v.id, array);
   return frame_->wrap(v);
@@ -476,7 +477,7 @@ nabla::Tensor Value::operand() const {
     Site site = python_site();
     nabla::Tensor whole = nabla::constant(array("a program's constant"), site);
     if (!placement_) return whole;
-    Frame::current()->context->need_mesh(placement_->mesh, site);
+    Frame::current()->context->need_mesh(placement_->mesh, whole.type().str(), site);
     P layout;
     layout.sharding = *placement_->sharding;
     for (const ir::DimSharding& d : layout.sharding.dims)  // of other numbers of ranks, too
@@ -516,9 +517,9 @@ PlacementRef Value::placement() const {
   return placement_ = placement_in(*frame, traced_.id());
 }
 
-void Value::lay_out(const PlacementRef& placement) {
+void Value::lay_out(const PlacementRef& placement, const std::string& what) {
   const std::shared_ptr<Frame>& frame = traced_.frame();
-  frame->context->need_mesh(placement->mesh, python_site());
+  frame->context->need_mesh(placement->mesh, what, python_site());
   frame->builder.lay_out({&frame->builder, traced_.id()}, placement->sharding);
 }
 

@@ -129,8 +129,8 @@ class Value {
   /// How it is laid out; null: it is whole, on one device. For a value without bytes by propagation, and it stays so laid
   /// out from then on.
   PlacementRef placement() const;
-  /// Lays out a parameter of the function that is traced now.
-  void lay_out(const PlacementRef& placement);
+  /// Lays out a parameter of the function that is traced now, which errors call `what`.
+  void lay_out(const PlacementRef& placement, const std::string& what);
   /// Whether backward() gives it a gradient. E0209 for a traced value.
   bool requires_grad() const { return requires_grad_ || is_parameter_; }
   void set_requires_grad(bool wanted);

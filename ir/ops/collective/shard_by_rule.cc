@@ -13,10 +13,10 @@ namespace {
 using Words = std::vector<std::vector<std::string>>;  // per dimension the names of its factors; none of the word 1
 constexpr const char* kDots = "...";
 
-// One tensor of a rule: "b (h d) ..." is {{"b"}, {"h", "d"}, {"..."}}.
-Result<Words> parse_tensor(std::string text) {
-  text.erase(0, text.find_first_not_of(' '));
-  text.erase(text.find_last_not_of(' ') + 1);
+// One tensor of a rule, from `at` on in its text: "b (h d) ..." is {{"b"}, {"h", "d"}, {"..."}}.
+Result<Words> parse_tensor(std::string text, size_t at) {
+  const size_t blanks = std::min(text.find_first_not_of(' '), text.size());
+  text.erase(0, blanks), at += blanks;
   Words out;
   bool grouped = false;
   auto word = [&](const std::string& w) {
@@ -25,16 +25,18 @@ Result<Words> parse_tensor(std::string text) {
     else
       out.push_back(w == "1" ? std::vector<std::string>() : std::vector<std::string>{w});
   };
+  auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
   for (size_t i = 0; i < text.size();) {
     auto in_name = [&](size_t k) { return k < text.size() && (std::isalnum(static_cast<unsigned char>(text[k])) || text[k] == '_'); };
     size_t end = i;
     while (in_name(end)) ++end;
     if (end > i) {
-      std::string name = text.substr(i, end - i);
-      if (std::isdigit(static_cast<unsigned char>(name[0])) && (name != "1" || grouped))
-        return error(Code::kBadAttribute, "`{}` in `{}` is no name: names begin with a letter, and 1 alone is a dimension of one element",
-                     name, text);
-      word(name);
+      const std::string w = text.substr(i, end - i);
+      if (is_digit(w[0]) && (w != "1" || grouped))
+        return error(Code::kBadAttribute, "column {}: `{}` is no name: {}", at + i + 1, w,
+                     grouped ? "(...) has names, which begin with a letter or _"
+                             : "one begins with a letter or _; sizes come from the operands, and 1 is a dimension of one element");
+      word(w);
     } else if (text.compare(i, 3, kDots) == 0) {
       if (grouped) return error(Code::kBadAttribute, "`...` stands for dimensions, not for factors of one in (...)");
       word(kDots), end = i + 3;
@@ -45,7 +47,7 @@ Result<Words> parse_tensor(std::string text) {
     } else if (text[i] == ' ') {
       end = i + 1;
     } else {
-      return error(Code::kBadAttribute, "a name, 1, ... or (names) was expected at `{}`", text.substr(i));
+      return error(Code::kBadAttribute, "column {}: a name, 1, ... or (names) was expected at `{}`", at + i + 1, text.substr(i));
     }
     i = end;
   }
@@ -66,10 +68,10 @@ Result<std::vector<Words>> parse_rule(const std::string& text) {
   std::vector<Words> out;
   for (size_t begin = 0; begin <= arrow;) {
     size_t end = std::min(text.find(',', begin), arrow);
-    out.push_back(NABLA_TRY(parse_tensor(text.substr(begin, end - begin))));
+    out.push_back(NABLA_TRY(parse_tensor(text.substr(begin, end - begin), begin)));
     begin = end + 1;
   }
-  out.push_back(NABLA_TRY(parse_tensor(text.substr(arrow + 2))));
+  out.push_back(NABLA_TRY(parse_tensor(text.substr(arrow + 2), arrow + 2)));
   return out;
 }
 
@@ -209,9 +211,9 @@ OpDef shard_by_rule_op() {
   op.operands = {{"value", "any"}, {"operands", "any", true}};
   op.results = {{"y", "value"}};
   op.attrs = {required("rule", AttrKind::kString,
-                       "a word per dimension of each operand, and of the result: \"m k, k n -> m n\". A word is a name, 1 for a "
-                       "dimension of one element, (h d) for a product of factors, major first, or ... for any dimensions, counted "
-                       "from the last one")};
+                       "a word per dimension of each operand, and of the result: \"m k, k n -> m n\". A word is a name "
+                       "(letters, digits and _, a digit never first), 1 for a dimension of one element, (h d) for a product of "
+                       "factors, major first, or ... for any dimensions, counted from the last one")};
   op.constraints = {{"C1", "rule has that form; a name stands once in a tensor, and has one size in all but those of extent 1; at most "
                            "one factor of a product is told by nothing else"}};
   op.infer = infer;
@@ -249,7 +251,8 @@ OpDef shard_by_rule_op() {
                 {"C1", {f32({4}), f32({5})}, said("a -> a")},         {"C1", {f32({4}), f32({4})}, said("a b -> a")},
                 {"C1", {f32({4, 4}), f32({4, 4})}, said("(a b -> a")}, {"C1", {f32({6}), f32({4})}, said("a -> (a b)")},
                 {"C1", {f32({6}), f32({6})}, said("(a b) -> (a b)")}, {"C1", {f32({4}), f32({4, 4})}, said("... ... -> a")},
-                {"C1", {f32({4}), f32({4, 4})}, said("a a -> a")}};
+                {"C1", {f32({4}), f32({4, 4})}, said("a a -> a")},     {"C1", {f32({4}), f32({7, 4})}, said("7 a -> a")},
+                {"C1", {f32({4}), f32({4})}, said("2d -> 2d")},        {"C1", {f32({4}), f32({4})}, said("(1 a) -> a")}};
   return op;
 }
 

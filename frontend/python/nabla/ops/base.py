@@ -70,8 +70,8 @@ class Operation:
         rule = self.sharding_rule([x.shape for x in args], [y.shape for y in outputs], **kwargs)
         if rule is None:
             return outputs
-        from .communication import shard_by_rule
-        return shard_by_rule(outputs, args, rule)
+        from .communication import _by_rule
+        return _by_rule(f"{self.name}.sharding_rule", outputs, args, rule)
 
     def _listed(self, rule, given):
         if isinstance(given, Tensor):
@@ -188,8 +188,8 @@ class CreationOperation(Operation):
 
 class CollectiveOperation(Operation):
     """An op that ranks do together: kernel is written for one rank, on its part of the tensor, and calls collectives.
-    `output_spec(spec, kwargs)` says how the results' parts are laid out, by default as the operand. Raises ValueError
-    for a tensor that is laid out over no mesh, TypeError for a class that has a sharding_rule beside it."""
+    `output_spec(spec, kwargs)` says how the results' parts are laid out, by default as the operand. Raises Error
+    (E0210) for a tensor that is laid out over no mesh, TypeError for a class that has a sharding_rule beside it."""
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)

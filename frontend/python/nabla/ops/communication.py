@@ -16,7 +16,8 @@ from .. import _nabla
 from .._core import DType, asarray
 from .._mesh import (
     _LAYOUT, DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards,
-    is_mesh_and_layout, laid_out, names_of, needs_reshard, spec_for, spec_of, wanting_multiples)
+    is_mesh_and_layout, laid_out, message_of, names_of, need_mesh, needs_reshard, refuse, spec_for, spec_of,
+    wanting_multiples)
 from .._trace import is_array
 from ..devices import accelerator, cpu, gpu, to_device, transfer_to
 from ..tree import tree_flatten, tree_map
@@ -48,8 +49,7 @@ def shard(x, mesh, dim_specs, replicated_axes=None):
     dimensions, and for tensors of another mesh in one computation. A tensor of another mesh is computed and
     laid out over this one, outside of traced functions; no gradient goes that way.
     """
-    if not isinstance(mesh, DeviceMesh):
-        raise TypeError(f"shard: the mesh is a DeviceMesh, got {type(mesh).__name__}")
+    need_mesh(mesh, "shard")
     return _sharded("shard of ", x, mesh, dim_specs, replicated_axes)
 
 
@@ -87,8 +87,13 @@ def shard_by_rule(values, operands, rule):
     they were computed, whatever the ops between find: a text such as "m k, k n -> m n", or an OpShardingRule
     (nabla.core.sharding.propagation). Axes go on from operands to values and back.
 
-    Raises ValueError for a rule of another number of values, Error (E0204) for a text that is none, and for names whose
-    sizes differ."""
+    Raises Error (E0204) for a rule of another number of values, for a text that is none, and for names whose sizes
+    differ."""
+    return _by_rule("shard_by_rule", values, operands, rule)
+
+
+def _by_rule(what, values, operands, rule):
+    """As shard_by_rule, for what errors call `what`."""
     from ..core.sharding.propagation import OpShardingRule
     text = (rule if isinstance(rule, OpShardingRule) else OpShardingRule(rule)).equation
     several = isinstance(values, (list, tuple))
@@ -97,9 +102,21 @@ def shard_by_rule(values, operands, rule):
     left, arrow, right = text.partition("->")
     results = right.split(",")
     if arrow and len(results) != len(outs):
-        raise ValueError(f"shard_by_rule: rule \"{text}\" says {len(results)} results, there are {len(outs)}")
+        _nabla.fail(_ATTRIBUTE, f"{what}: rule \"{text}\" says {len(results)} results, there are {len(outs)}: "
+                    f"{', '.join(y.type_str() for y in outs)}",
+                    "after the arrow stand the words of each result, between commas")
     rules = [f"{left.strip()} -> {r.strip()}" for r in results] if arrow else [text] * len(outs)
-    outs = [_nabla.emit("shard_by_rule", [y, *ins], {"rule": r})[0] for y, r in zip(outs, rules)]
+    wrong = None
+    try:
+        outs = [_nabla.emit("shard_by_rule", [y, *ins], {"rule": r})[0] for y, r in zip(outs, rules)]
+    except _nabla.Error as e:
+        if e.code != f"E0{_ATTRIBUTE}":
+            raise
+        wrong = message_of(e)
+    if wrong:
+        _nabla.fail(_ATTRIBUTE, wrong.replace("shard_by_rule", what, 1),
+                    "a word per dimension of each operand, and of the result, such as \"m k, k n -> m n\": a name, "
+                    "1 for one element, (h d) for a product, or ...")
     return type(values)(outs) if several else outs[0]
 
 
@@ -150,10 +167,13 @@ def _traced(name, region, operands, body, layouts):
 def _axes_of(mesh, axes, what):
     axes = names_of(axes, what)
     for a in axes:
+        wrong = None
         try:
             mesh.get_axis_size(a)
-        except ValueError as e:
-            _nabla.fail(_LAYOUT, f"{what}: {e}")
+        except _nabla.Error as e:
+            wrong = e
+        if wrong:
+            refuse(f"{what}: {message_of(wrong)}", wrong._help)
     return axes
 
 
@@ -226,7 +246,7 @@ _REDUCERS = {"sum": _nabla.psum, "max": _nabla.pmax, "min": _nabla.pmin, "mean":
 
 def _reduced(what, x, reduce_op, axes):
     x = asarray(x)
-    if reduce_op not in _REDUCERS:
+    if not isinstance(reduce_op, str) or reduce_op not in _REDUCERS:
         _nabla.fail(_ATTRIBUTE, f"{what}: reduce_op is one of {', '.join(_REDUCERS)}, got {reduce_op!r}")
     if _region.get():
         return _REDUCERS[reduce_op](x, _axes_here(axes))
@@ -437,7 +457,7 @@ def axis_index(mesh, axis_name=None):
     if _region.get():
         return _nabla.axis_index(_axes_here(mesh if axis_name is None else axis_name))
     if not isinstance(mesh, DeviceMesh):
-        raise TypeError(f"axis_index({mesh!r}): outside of a region it takes a mesh and the name of an axis")
+        raise TypeError(f"axis_index(mesh={mesh!r}): outside of a region it takes a mesh and the name of an axis")
     if not isinstance(axis_name, str):
         raise TypeError(f"axis_index: outside of a region it takes a mesh and the name of one axis, got {axis_name!r}")
     axes = _axes_of(mesh, axis_name, "axis_index")

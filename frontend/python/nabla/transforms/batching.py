@@ -3,10 +3,13 @@
 import functools
 
 from .. import _nabla
-from .._mesh import DeviceMesh, DimSpec
+from .._mesh import DimSpec, need_mesh, refuse
 from .._trace import Arguments, trace
 from ..ops.communication import shard
 from ..tree import broadcast_prefix
+
+
+_TREES = {"in_axes": "argument", "out_axes": "result"}
 
 
 def _is_axis(x):
@@ -26,10 +29,11 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
                                  spmd_axis_name=spmd_axis_name, mesh=mesh)
     if spmd_axis_name is not None and not isinstance(spmd_axis_name, str):
         raise TypeError(f"vmap: spmd_axis_name is the name of one axis, got {spmd_axis_name!r}")
-    if mesh is not None and not isinstance(mesh, DeviceMesh):
-        raise TypeError(f"vmap: the mesh is a DeviceMesh, got {type(mesh).__name__}")
+    if mesh is not None:
+        need_mesh(mesh, "vmap")
     if mesh is not None and spmd_axis_name is None:
-        raise ValueError(f"vmap: mesh {mesh} without spmd_axis_name, the axis that the batch lies along")
+        refuse(f"vmap: mesh {mesh} without spmd_axis_name, the axis that the batch lies along",
+               f"spmd_axis_name=\"{mesh.axis_names[0]}\", or another of its axes")
 
     @functools.wraps(fun)
     def mapped(*args, **kwargs):
@@ -43,7 +47,7 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
         types = _nabla.vmap_examples(axes, axis_size, "", arguments.tensors)  # `fun` may be the first to name the mesh
         f, result = trace(fun, types, arguments.rebuild, like=arguments.tensors, without=axes, of_batch=True)
         full = result.rebuild(result.tensors)
-        prefix = broadcast_prefix(out_axes, full, _is_axis)
+        prefix = _prefix("out_axes", out_axes, full)
         prefix = [prefix[place] for place in result.places]
         native = None if mesh is None else mesh._native
         out = _nabla.vmap_call(f, axes, prefix, axis_size, spmd, native, arguments.tensors)
@@ -63,15 +67,27 @@ def _along(x, axis, mesh, spmd_axis_name):
     return shard(x, mesh, dims)
 
 
+def _prefix(what, axes, tree):
+    """The axis of every leaf of the tree, that `axes` begin as."""
+    wrong = None
+    try:
+        return broadcast_prefix(axes, tree, _is_axis)
+    except ValueError as e:
+        wrong = str(e)
+    _nabla.fail(204, f"vmap: {what}: {wrong}",
+                f"one axis is for all leaves, a tree of axes begins as that of the {_TREES[what]}; None: not mapped")
+
+
 def _axes_of(in_axes, args, kwargs):
     if isinstance(in_axes, (tuple, list)):
         if len(in_axes) != len(args):
-            raise ValueError(f"vmap: in_axes has {len(in_axes)} elements for {len(args)} arguments")
+            _nabla.fail(204, f"vmap: in_axes has {len(in_axes)} elements for {len(args)} arguments: {in_axes!r}",
+                        "give one for each argument, or one for all; None: not mapped")
         out = []
         for axes, a in zip(in_axes, args):
-            out += broadcast_prefix(axes, a, _is_axis)
+            out += _prefix("in_axes", axes, a)
     else:
-        out = broadcast_prefix(in_axes, tuple(args), _is_axis)
+        out = _prefix("in_axes", in_axes, tuple(args))
     return out + broadcast_prefix(0, kwargs, _is_axis)
 
 

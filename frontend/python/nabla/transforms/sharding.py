@@ -3,7 +3,8 @@
 import functools
 
 from .. import _nabla
-from .._mesh import P, DeviceMesh, PartitionSpec, ShardingSpec, names_of, parts_of, spec_for, wanting_multiples
+from .._mesh import (
+    P, PartitionSpec, ShardingSpec, names_of, need_mesh, parts_of, refuse, spec_for, wanting_multiples)
 from .._trace import Arguments, Result, name_of
 from .._core import Tensor
 from ..compiled import jit, trace
@@ -29,8 +30,8 @@ def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding
     `axis_names` are the axes for whose ranks it is written, by default all; along the others its values are sharded as
     any.
 
-    Raises ValueError for trees that do not fit, Error (E0210) for layouts that do not fit, axes that do not divide and,
-    when it is computed, a result that may differ along an axis which its layout does not name. `auto_sharding`: with
+    Raises Error (E0210) for trees and layouts that do not fit, axes that do not divide and, when it is computed, a
+    result that may differ along an axis which its layout does not name. `auto_sharding`: with
     in_specs a dict, the compiler chooses what they leave open, and the function is compiled (nabla.jit with
     auto_shard). `debug`: every call outside of traced functions prints the IR of the mapped function first, with
     layouts (nabla.trace).
@@ -40,17 +41,17 @@ def shard_map(func=None, mesh=None, in_specs=None, out_specs=None, auto_sharding
                                  auto_sharding=auto_sharding, debug=debug, axis_names=axis_names)
     if not callable(func):
         raise TypeError(f"shard_map takes a function, got {func!r}")
-    if not isinstance(mesh, DeviceMesh):
-        raise TypeError(f"shard_map: the mesh is a DeviceMesh, got {type(mesh).__name__}")
+    need_mesh(mesh, "shard_map")
     if auto_sharding and not isinstance(in_specs, dict):
-        raise ValueError("shard_map: auto_sharding is for functions of whole tensors, whose in_specs are a dict "
-                         "{argument: layout}: one that is written for one rank says itself what each has")
+        refuse(f"shard_map: auto_sharding of {name_of(func)} is for functions of whole tensors, whose in_specs are a "
+               f"dict {{argument: layout}}, got {in_specs!r}: a function of one rank says itself what each has",
+               "leave auto_sharding out, or give in_specs={0: ...}, with {} for none")
     if not isinstance(in_specs, dict):
         mapped = _of_one_rank(func, mesh, in_specs, out_specs, axis_names)
         return _printing(mapped, mapped) if debug else mapped
     if axis_names is not None:
-        raise ValueError("shard_map: axis_names belong to a function that is written for one rank, whose in_specs "
-                         "are a tuple")
+        refuse(f"shard_map: axis_names={axis_names!r} belong to a function of one rank, whose in_specs are a tuple, "
+               f"got {in_specs!r}", "leave axis_names out, or give a layout per argument, in a tuple")
     whole = _whole(func, mesh, in_specs, out_specs)
     mapped = jit(whole, auto_shard=mesh) if auto_sharding else whole
     return _printing(mapped, whole) if debug else mapped
@@ -77,7 +78,8 @@ def _whole(func, mesh, in_specs, out_specs):
             specs = [None] * len(leaves)
             for i, spec in out_specs.items():
                 if not 0 <= i < len(leaves):
-                    raise ValueError(f"shard_map: out_specs lays out result {i}, and {name_of(func)} has {len(leaves)}")
+                    refuse(f"shard_map: out_specs lays out result {i}, and {name_of(func)} has {len(leaves)}",
+                           "results are numbered from 0, in the order of the tree that the function returns")
                 specs[i] = spec
         else:
             specs = _prefix("out_specs", func, out_specs, out)
@@ -91,8 +93,8 @@ def _whole(func, mesh, in_specs, out_specs):
                 raise TypeError(f"shard_map: in_specs lays out arguments of {name_of(func)} by their places, 0, 1, "
                                 f"..., got {i!r}")
             if not 0 <= i < len(args):
-                raise ValueError(f"shard_map: in_specs lays out argument {i!r}, and {name_of(func)} is called with "
-                                 f"{len(args)}")
+                refuse(f"shard_map: in_specs lays out argument {i!r}, and {name_of(func)} is called with {len(args)}",
+                       "arguments are numbered from 0, and given by position")
         names = Arguments.parameters(func)
         names += [f"argument {i}" for i in range(len(names), len(args))]
         out = func(*[laid_out("in_specs", names[i], a, in_specs.get(i)) for i, a in enumerate(args)], **kwargs)
@@ -107,19 +109,26 @@ def _result_at(path):
 
 def _prefix(what, func, specs, tree):
     """The layout of every leaf of the tree: `specs` are a tree that begins as it."""
+    wrong = None
     try:
         out = broadcast_prefix(specs, tree, _is_spec)
     except ValueError as e:
-        raise ValueError(f"shard_map: {what} of {name_of(func)}: {e}") from None
+        wrong = str(e)
+    if wrong:
+        whole = "results" if what == "out_specs" else "arguments"
+        refuse(f"shard_map: {what} of {name_of(func)}: {wrong}",
+               f"one layout is for all {whole}, a tree of layouts begins as theirs: P(\"dp\"), or (P(\"dp\"), P())")
     for spec in out:
         if not _is_spec(spec):
-            raise TypeError(f"shard_map: {what} has {spec!r}, expected a PartitionSpec such as P(\"dp\")")
+            raise TypeError(f"shard_map: {what} of {name_of(func)} has {spec!r}, expected a PartitionSpec such as "
+                            "P(\"dp\")")
     return out
 
 
 def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
     if in_specs is None or out_specs is None:
-        raise ValueError("shard_map: a function of one rank needs in_specs and out_specs; P() is whole on every rank")
+        refuse(f"shard_map: {name_of(func)} is written for one rank, which needs in_specs and out_specs, and "
+               f"{'in_specs' if in_specs is None else 'out_specs'} is None", "P() is whole on every rank")
     axes = list(mesh.axis_names) if axis_names is None else names_of(axis_names, "shard_map: axis_names")
     _axes_of(mesh, axes, f"shard_map of {name_of(func)}: axis_names")
 
@@ -144,8 +153,9 @@ def _of_one_rank(func, mesh, in_specs, out_specs, axis_names):
         arguments = Arguments(args)
         prefix = in_specs if _is_spec(in_specs) else tuple(in_specs)
         if not _is_spec(prefix) and len(prefix) != len(args):
-            raise ValueError(f"shard_map: in_specs has {len(prefix)} elements, and {name_of(func)} is called with "
-                             f"{len(args)} arguments")
+            refuse(f"shard_map: in_specs has {len(prefix)} elements, {in_specs!r}, and {name_of(func)} is called with "
+                   f"{len(args)} arguments",
+                   "give a layout per argument, or one for all; P() is whole on every rank")
         _nabla.enter_mesh(mesh._native)
         ins = layouts("in_specs", prefix, tuple(args), arguments, arguments.names(func))
         with wanting_multiples(parts_of(arguments.tensors, ins)):

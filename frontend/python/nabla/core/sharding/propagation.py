@@ -1,12 +1,14 @@
 """Rules of layouts: what `Operation.sharding_rule` returns."""
 
+from ... import _nabla
+
 
 class OpShardingRule:
     """How results of an op lie by how its operands do, as a text: "m k, k n -> m n".
 
-    A word per dimension: a name, which two dimensions share that lie along the same axes; `1` for one of one
-    element; `(h d)` for a product of factors, major first; `...` for any dimensions, counted from the last one. A name
-    that no operand has is one along which nothing lies.
+    A word per dimension: a name (letters, digits and _, a digit never first), which two dimensions share that lie along
+    the same axes; `1` for one of one element; `(h d)` for a product of factors, major first; `...` for any dimensions,
+    counted from the last one. A name that no operand has is one along which nothing lies.
     What the text says is checked where it is used: Error (E0204) for a text of another form, or for names whose sizes
     differ.
     """
@@ -35,13 +37,14 @@ class OpShardingRuleTemplate(OpShardingRule):
         return OpShardingRuleTemplate(equation)
 
     def instantiate(self, input_shapes, output_shapes):
-        """The rule for operands and results of these shapes. Raises ValueError where the text has another number of
+        """The rule for operands and results of these shapes. Raises Error (E0204) where the text has another number of
         tensors."""
         left, _, right = self.equation.partition("->")
         for side, shapes, what in ((left, input_shapes, "operands"), (right, output_shapes, "results")):
             said = len(side.split(","))
             if said != len(shapes):
-                raise ValueError(f"rule \"{self.equation}\" says {said} {what}, there are {len(shapes)}")
+                _nabla.fail(204, f"rule \"{self.equation}\" says {said} {what}, there are {len(shapes)}: "
+                            f"{', '.join(map(str, shapes))}", "the words of each stand between commas")
         return OpShardingRule(self.equation)
 
 
