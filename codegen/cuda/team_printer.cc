@@ -68,7 +68,13 @@ bool TeamPrinter::may_be_empty(const std::vector<int>& axes) const {
 }
 
 size_t TeamPrinter::open_loops(const std::vector<int>& axes) {
-  for (int a : axes) out_.open(fmt::format("for (long {0} = 0; {0} < {1}; ++{0}) {{", axis_name(a), extent(a)));
+  for (int a : axes) {
+    // NVRTC 13.0 breaks down over some loops of a team that count in 64 bits.
+    bool narrow = !serial() && k_.axes[a].extent.bounds().max < 1 << 30;
+    std::string counter = narrow ? fmt::format("c{}_", next_temp_++) : axis_name(a);
+    out_.open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", narrow ? "int" : "long", counter, extent(a)));
+    if (narrow) out_.line(fmt::format("const long {} = {};", axis_name(a), counter));
+  }
   return axes.size();
 }
 // Counts in 32 bits where they suffice: GPUs divide those several times faster.
