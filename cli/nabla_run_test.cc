@@ -228,7 +228,9 @@ TEST_F(NablaRun, WeightsGoOverStateAndAreReported) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_EQ((*format::read_npy(temporary("y.npy"))).get(1), 11);
 
-  EXPECT_EQ(with({"--weights-map", "model.w"}).code, 2);
+  o = with({"--weights-map", "model.w"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_HAS(o.err, "--weights-map takes PATTERN=TARGET, not `model.w`\n   = help: such as h.*.attn.w=layers.*.attn.w");
   EXPECT_EQ(run({bundle_, "--entry", "init", "--weights", file}).code, 2);
   EXPECT_EQ(run({bundle_, "--entry", "init", "--weights-partial"}).code, 2);
 }

@@ -13,6 +13,7 @@ namespace {
 
 using nabla::Code;
 using nabla::error;
+using nabla::option_error;
 using nabla::Result;
 
 constexpr const char* kLateHelp = "see what those ranks do instead; timeout_s of nabla_rank_options sets how long others wait for them";

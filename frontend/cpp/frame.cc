@@ -100,10 +100,14 @@ void Context::take_symbols(const ir::Function& f) {
           module.symbols.push_back(s);
 }
 
+bool Context::has_mesh(const ir::Mesh& mesh) const {
+  return !module.meshes.empty() && module.meshes[0].name == mesh.name && module.meshes[0].axes == mesh.axes;
+}
+
 void Context::need_mesh(const ir::Mesh& mesh, const std::string& what, const Site& site) {
   if (module.meshes.empty()) module.meshes.push_back(mesh), first_laid_out = what;
+  if (has_mesh(mesh)) return;
   const ir::Mesh& known = module.meshes[0];
-  if (known.name == mesh.name && known.axes == mesh.axes) return;
   Diagnostic d = error(Code::kBadSharding, "{} is laid out over mesh {}, and is used beside values of mesh {}{}", what,
                        mesh.str(), known.str(), first_laid_out.empty() ? "" : ", such as " + first_laid_out);
   d.location = locate(site, "");

@@ -32,6 +32,7 @@ struct Context {
 
   /// Adds the symbols of a function that comes from another context.
   void take_symbols(const ir::Function& f);
+  bool has_mesh(const ir::Mesh& mesh) const;
   /// The module's mesh is this one from now on, over which `what`, such as f32[8,16], is laid out. Throws OtherMesh where it
   /// has another.
   void need_mesh(const ir::Mesh& mesh, const std::string& what, const Site& site);

@@ -230,7 +230,7 @@ OTHER = nb.DeviceMesh("ring", (4,), ("s",))
     (lambda: nb.jit(lambda x: x, in_shardings=(ROWS,), auto_shard=OTHER), ValueError,
      "auto_shard is of mesh @ring = .*, and in_shardings at 0 of mesh @pod"),
     (lambda: nb.jit(lambda x, y: x, in_shardings=(ROWS,))(X, X), ValueError,
-     "in_shardings of fn has 1 elements, and the call has 2 arguments$"),
+     "in_shardings of fn has 1 elements, and the call has 2 arguments\n(?s:.*)help: give a layout per argument"),
     (lambda: nb.jit(lambda n, y: y, static_argnums=0, in_shardings=(None, ROWS))(1, X), ValueError,
      "in_shardings of fn has 2 elements, and the call has 1 arguments that are not static"),
     (lambda: nb.jit(lambda p: p, in_shardings=({"a": ROWS},))({"b": X}), ValueError,

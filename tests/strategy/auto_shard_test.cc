@@ -270,8 +270,12 @@ TEST(AutoShard, RefusesWhatItCannotSearch) {
   EXPECT_EQ(message(driver::with_mesh(transformer({}), {"a=2"}, true).value(),
                     {{"search", "true"}, {"max-bytes", "1MB"}, {"max-memory", "1MB"}}),
             "auto-shard: max-bytes and max-memory: the latter counts the state, too");
-  EXPECT_EQ(message(driver::with_mesh(transformer({}), {"a=2,b=2,c=2,d=2"}, true).value(), {{"search", "true"}}),
+  const ir::Module four = driver::with_mesh(transformer({}), {"a=2,b=2,c=2,d=2"}, true).value();
+  EXPECT_EQ(message(four, {{"search", "true"}}),
             "auto-shard: layouts are searched along 3 axes at most; mesh ranks has 4 of more than one rank");
+  ir::Module flat = driver::simplify_module(four, target, {}, ir::Stage::kFlat).value();
+  EXPECT_EQ(passes::run_passes(flat, {{"auto-shard", {{"search", "true"}}}}, ops::all_ops(), target).errors()[0].help,
+            "give a mesh with fewer, such as --mesh dp=2,tp=4");
 }
 
 // The values in the middle lie as the search found, or as propagation makes of the leaves and inputs, or all is data parallel: whatever

@@ -4,9 +4,9 @@ import functools
 
 from . import _nabla
 from ._core import asarray
-from ._mesh import _LAYOUT, PartitionSpec, ShardingSpec, is_mesh_and_layout, laid_out, spec_for, spec_of
-from ._trace import is_array, name_of
-from .tree import broadcast_prefix, leaves_with_path, tree_flatten
+from ._mesh import _LAYOUT, PartitionSpec, ShardingSpec, is_mesh_and_layout, laid_out, refuse, spec_for, spec_of
+from ._trace import is_array, name_of, per_leaf
+from .tree import leaves_with_path, tree_flatten
 
 
 def _is_layout(x):
@@ -44,10 +44,8 @@ def _one(what, layout, x):
 
 
 def _layouts(what, fun, prefix, tree):
-    try:
-        return broadcast_prefix(prefix, tree, _is_layout)
-    except ValueError as e:
-        raise ValueError(f"jit: {what} of {name_of(fun)}: {e}") from None
+    whole = "results" if what == "out_shardings" else "arguments"
+    return per_leaf(f"jit: {what} of {name_of(fun)}", prefix, tree, _is_layout, _LAYOUT, whole)
 
 
 def lay_out_arguments(fun, prefix, args, kwargs, static, arguments):
@@ -58,8 +56,9 @@ def lay_out_arguments(fun, prefix, args, kwargs, static, arguments):
                         f"{next(iter(kwargs))}=...: pass it by its place")
     if not _is_layout(prefix) and isinstance(prefix, (tuple, list)):
         if len(prefix) != len(args) - len(static):
-            raise ValueError(f"jit: in_shardings of {name_of(fun)} has {len(prefix)} elements, and the call has "
-                             f"{len(args) - len(static)} arguments" + (" that are not static" if static else ""))
+            refuse(f"jit: in_shardings of {name_of(fun)} has {len(prefix)} elements, and the call has "
+                   f"{len(args) - len(static)} arguments" + (" that are not static" if static else ""),
+                   "give a layout per argument, or one for all; None leaves an argument as it is")
         rest = iter(prefix)
         prefix = tuple(None if i in static else next(rest) for i in range(len(args)))
     layouts = _layouts("in_shardings", fun, prefix, tuple(args))

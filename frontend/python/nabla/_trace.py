@@ -6,7 +6,7 @@ import inspect
 
 from . import _nabla
 from ._core import Error, Tensor, asarray
-from .tree import tree_flatten
+from .tree import broadcast_prefix, tree_flatten
 
 _PLAIN = (bool, int, float, Tensor)
 _together = contextvars.ContextVar("nabla_together", default=False)
@@ -147,6 +147,17 @@ class Result:
         return self.treedef.unflatten(leaves)
 
 
+def per_leaf(what, prefix, tree, is_leaf, code, whole):
+    """As broadcast_prefix, of what a user gives for a tree of `whole`, arguments or results. Raises Error of this code
+    where it does not fit, which begins with `what`."""
+    wrong = None
+    try:
+        return broadcast_prefix(prefix, tree, is_leaf)
+    except ValueError as e:
+        wrong = str(e)
+    _nabla.fail(code, f"{what}: {wrong}", f"one is for all {whole}, and a tree of them begins as that of the {whole}")
+
+
 def trace_like(fun, arguments, tensors=None):
     """`fun` traced on arguments like these."""
     like = arguments.tensors if tensors is None else tensors
@@ -162,5 +173,5 @@ def enter_mesh_of(tensors):
             return _nabla.enter_mesh(placement[0])
 
 
-__all__ = ["Arguments", "Error", "Result", "enter_mesh_of", "example_types", "is_array", "name_of", "together", "trace",
-           "trace_like", "type_text"]
+__all__ = ["Arguments", "Error", "Result", "enter_mesh_of", "example_types", "is_array", "name_of", "per_leaf",
+           "together", "trace", "trace_like", "type_text"]

@@ -199,7 +199,7 @@ const std::shared_ptr<Frame>& Eager::frame() {
 
 nabla::Tensor Eager::bind(const Literal& array, const PlacementRef& placement, const Site& site) {
   const ir::Type type{array.dtype(), ir::static_shape(array.shape())};
-  if (placement) frame()->context->need_mesh(placement->mesh, type.str(), site);
+  if (placement && !frame()->context->has_mesh(placement->mesh)) frame_->context->need_mesh(placement->mesh, type.str(), site);
   ir::Val v = frame()->builder.param("", type);
   if (placement) frame_->builder.lay_out(v, placement->sharding);
   give_bytes(v.id, array);

@@ -4,12 +4,9 @@ import functools
 
 from .. import _nabla
 from .._mesh import DimSpec, need_mesh, refuse
-from .._trace import Arguments, trace
+from .._trace import Arguments, per_leaf, trace
 from ..ops.communication import shard
 from ..tree import broadcast_prefix
-
-
-_TREES = {"in_axes": "argument", "out_axes": "result"}
 
 
 def _is_axis(x):
@@ -47,7 +44,7 @@ def vmap(fun=None, in_axes=0, out_axes=0, axis_size=None, spmd_axis_name=None, m
         types = _nabla.vmap_examples(axes, axis_size, "", arguments.tensors)  # `fun` may be the first to name the mesh
         f, result = trace(fun, types, arguments.rebuild, like=arguments.tensors, without=axes, of_batch=True)
         full = result.rebuild(result.tensors)
-        prefix = _prefix("out_axes", out_axes, full)
+        prefix = per_leaf("vmap: out_axes", out_axes, full, _is_axis, 204, "results")
         prefix = [prefix[place] for place in result.places]
         native = None if mesh is None else mesh._native
         out = _nabla.vmap_call(f, axes, prefix, axis_size, spmd, native, arguments.tensors)
@@ -67,15 +64,8 @@ def _along(x, axis, mesh, spmd_axis_name):
     return shard(x, mesh, dims)
 
 
-def _prefix(what, axes, tree):
-    """The axis of every leaf of the tree, that `axes` begin as."""
-    wrong = None
-    try:
-        return broadcast_prefix(axes, tree, _is_axis)
-    except ValueError as e:
-        wrong = str(e)
-    _nabla.fail(204, f"vmap: {what}: {wrong}",
-                f"one axis is for all leaves, a tree of axes begins as that of the {_TREES[what]}; None: not mapped")
+def _leaves_of(axes, tree):
+    return per_leaf("vmap: in_axes", axes, tree, _is_axis, 204, "arguments")
 
 
 def _axes_of(in_axes, args, kwargs):
@@ -85,9 +75,9 @@ def _axes_of(in_axes, args, kwargs):
                         "give one for each argument, or one for all; None: not mapped")
         out = []
         for axes, a in zip(in_axes, args):
-            out += _prefix("in_axes", axes, a)
+            out += _leaves_of(axes, a)
     else:
-        out = _prefix("in_axes", in_axes, tuple(args))
+        out = _leaves_of(in_axes, tuple(args))
     return out + broadcast_prefix(0, kwargs, _is_axis)
 
 

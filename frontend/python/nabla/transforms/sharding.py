@@ -5,11 +5,11 @@ import functools
 from .. import _nabla
 from .._mesh import (
     P, PartitionSpec, ShardingSpec, names_of, need_mesh, parts_of, refuse, spec_for, wanting_multiples)
-from .._trace import Arguments, Result, name_of
+from .._trace import Arguments, Result, name_of, per_leaf
 from .._core import Tensor
 from ..compiled import jit, trace
 from ..ops.communication import _axes_of, _inside, _sharded, _traced
-from ..tree import broadcast_prefix, tree_flatten, tree_leaves
+from ..tree import tree_flatten, tree_leaves
 
 
 def _is_spec(x):
@@ -109,15 +109,8 @@ def _result_at(path):
 
 def _prefix(what, func, specs, tree):
     """The layout of every leaf of the tree: `specs` are a tree that begins as it."""
-    wrong = None
-    try:
-        out = broadcast_prefix(specs, tree, _is_spec)
-    except ValueError as e:
-        wrong = str(e)
-    if wrong:
-        whole = "results" if what == "out_specs" else "arguments"
-        refuse(f"shard_map: {what} of {name_of(func)}: {wrong}",
-               f"one layout is for all {whole}, a tree of layouts begins as theirs: P(\"dp\"), or (P(\"dp\"), P())")
+    whole = "results" if what == "out_specs" else "arguments"
+    out = per_leaf(f"shard_map: {what} of {name_of(func)}", specs, tree, _is_spec, 210, whole)
     for spec in out:
         if not _is_spec(spec):
             raise TypeError(f"shard_map: {what} of {name_of(func)} has {spec!r}, expected a PartitionSpec such as "
