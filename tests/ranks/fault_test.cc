@@ -536,8 +536,11 @@ TEST_F(Faults, AReaderThatStandsStillKeepsNobodyFromStopping) {
   job.mark();
   for (int wait_ms : {2500, 0}) ::kill(job.pid(), SIGTERM), ::usleep(wait_ms * 1000);
   Outcome o = job.wait();
-  EXPECT_EQ(o.code, 30) << o.err;
-  EXPECT_HAS(o.err, "error[E0803]: the output of rank 0 was given up: nobody read it before the second signal\n");
+  // Rank 0 may have been done by then, or may have been waiting for mpirun to take more.
+  bool done = o.code == 30;
+  EXPECT_TRUE(done || o.code == 50) << o.code << "\n" << o.err;
+  EXPECT_HAS(o.err, done ? "error[E0803]: the output of rank 0 was given up: nobody read it before the second signal\n"
+                         : "error[E0805]: stopped by a second signal, at once\n");
   EXPECT_LT(o.seconds, 8);
 }
 
