@@ -133,7 +133,8 @@ bool Starter::hand_on(int wait_ms) {
 
 Status Starter::finish_output(const std::function<bool()>& give_up) {
   while (hand_on(10))
-    if (!failed_ && give_up()) failed_ = error(Code::kWriteFailed, "the output of rank 0 was given up: nobody read it before the second signal");
+    if (!failed_ && give_up())
+      failed_ = error(Code::kWriteFailed, "the output of rank 0 was given up: nobody read it before the second signal");
   if (output_ >= 0) ::close(std::exchange(output_, -1));  // what it has left behind may hold the other end
   return failed_ ? Status(*failed_) : Status(Ok{});
 }

@@ -32,8 +32,8 @@ Diagnostic advised(Diagnostic d, std::string help) {
 Diagnostic silent_end(int code, bool nccl) {
   const std::string who = nccl ? "all processes have" : "mpirun has";
   if (code > 128 && code < 160)
-    return error(Code::kPeerLost, "{} ended before the ranks were done, with exit code {}: a process of the job was killed by signal {} ({})",
-                 who, code, code - 128, strsignal(code - 128));
+    return error(Code::kPeerLost, "{} ended with exit code {} before the ranks were done: a process of the job was killed by signal {} "
+                 "({})", who, code, code - 128, strsignal(code - 128));
   return error(Code::kPeerLost, "{} ended with exit code {} before the ranks were done; what {} said stands above", who, code,
                nccl ? "they" : "it");
 }

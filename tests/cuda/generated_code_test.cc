@@ -56,6 +56,22 @@ TEST_P(GeneratedCode, PointwiseKernelsMoveSixteenBytesAThread) {
   expect_no_local_memory(kernels[0]);
 }
 
+// NVRTC 13.0 breaks down over this one where the loop over r0 counts in 64 bits.
+TEST_P(GeneratedCode, SumsOfOneBlockInALoopCompile) {
+  std::vector<CudaKernelFacts> kernels =
+      facts_of(R"(kernel @reduce_sum(in x: f32[6,12,20], out y: f32[20], out n: f32[]) {
+  axes r0 = 20, r1 = 6, r2 = 12
+  schedule unit 1 units 1 threads 1
+  let sums[r0]: f32 = sum(r1, r2) x[r1, r2, r0]
+  let squares: f32 = sum(r0) sums[r0] * sums[r0]
+  store y[r0] over r0 = sums[r0]
+  store n[] = squares
+})",
+               GetParam());
+  ASSERT_EQ(kernels.size(), 1u);
+  expect_no_local_memory(kernels[0]);
+}
+
 TEST_P(GeneratedCode, HalvesMoveEightAtATime) {
   std::vector<CudaKernelFacts> kernels = facts_of(R"(kernel @scale(in x: bf16[4096], out y: bf16[4096]) {
   axes i = 4096

@@ -144,7 +144,8 @@ TEST_F(Faults, ARankThatIsKilledAfterAllWorkIsAWarning) {
     Outcome o = Job(kProgram, args, {.fault = "rank=2 do=last", .before = mpi ? std::vector<std::string>() : mpirun(4)}).wait();
     EXPECT_EQ(o.code, mpi ? 0 : 1) << o.err;  // mpirun does not know what was done
     EXPECT_HAS(o.err, warning);
-    EXPECT_EQ(o.err.find("warning: mpirun ended with exit code 1 after all ranks had done their work\n") != std::string::npos, mpi) << o.err;
+    std::string told = "warning: mpirun ended with exit code 1 after all ranks had done their work\n";
+    EXPECT_EQ(o.err.find(told) != std::string::npos, mpi) << o.err;
     EXPECT_EQ(o.survivors, 0);
     same_state("last.safetensors");
   }
