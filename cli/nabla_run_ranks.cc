@@ -11,6 +11,7 @@
 #include "cli/exit_codes.h"
 #include "cli/nabla_run_alike.h"
 #include "cli/nabla_run_job.h"
+#include "cli/nabla_run_leftovers.h"
 #include "cli/nabla_run_supervise.h"
 #include "runtime/base/option_error.h"
 #include "runtime/comm/checked_transport.h"
@@ -151,7 +152,9 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
       if (!cause.ok()) std::fputs(to_string(cause.errors()).c_str(), stderr);
     };
   }
+  const pid_t launcher = ::getppid();
   bool rank = control::keep_rank(shared, keeping, ends_with);
+  if (!rank && ::getppid() != launcher) remove_rank_leftovers(launcher);
   if (!rank && ends_with == exit_code(Code::kCoordinatorLost, true)) end_daemon();
   return rank;
 }

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "cli/nabla_run_leftovers.h"
 #include "runtime/comm/recorder.h"
 #include "runtime/format/process.h"
 
@@ -135,6 +136,7 @@ Status Starter::finish_output(const std::function<bool()>& give_up) {
   while (hand_on(10))
     if (!failed_ && give_up())
       failed_ = error(Code::kWriteFailed, "the output of rank 0 was given up: nobody read it before the second signal");
+  if (killed_ || signal_ != 0) remove_session(pid_);
   if (output_ >= 0) ::close(std::exchange(output_, -1));  // what it has left behind may hold the other end
   return failed_ ? Status(*failed_) : Status(Ok{});
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "runtime/base/text.h"
@@ -45,6 +46,19 @@ class Faults : public testing::Test {
     if (pid_t child = 0; children >> child) return child;
     ADD_FAILURE() << "process " << parent << " has none";
     return INT_MAX;  // which none has
+  }
+  /// What a process has in its environment.
+  static std::string variable_of(pid_t pid, const std::string& name) {
+    std::ifstream environment(fmt::format("/proc/{}/environ", pid));
+    for (std::string entry; std::getline(environment, entry, '\0');)
+      if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+    return "";
+  }
+  /// A file below the folder that has the text in its path; empty: none has.
+  static std::string left_in(const std::string& folder, const std::string& text) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+      if (entry.path().string().find(text) != std::string::npos) return entry.path();
+    return "";
   }
   static void same_state(const std::string& name) { expect_same_file("clean.safetensors", name); }
 };
@@ -451,13 +465,24 @@ TEST_F(Faults, ASignalToAllProcessesIsOneRequest) {
 
 // F24
 TEST_F(Faults, RanksEndWithWhoStartedThem) {
-  Job job(kProgram, training(100000000));
+  char folder[] = "/tmp/nabla-left-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  Job job(kProgram, training(100000000), {.environment = {std::string("TMPDIR=") + folder}});
   ASSERT_TRUE(job.said("init: done"));
+  std::string variable = variable_of(job.rank(1), "PMIX_NAMESPACE");
+  ASSERT_FALSE(variable.empty());
+  const std::string segment = fmt::format(".{:x}.", std::strtoul(variable.c_str(), nullptr, 10));
+  EXPECT_NE(left_in("/dev/shm", segment), "");
+  EXPECT_NE(left_in(folder, "/pid."), "");
   job.mark();
   ::kill(job.pid(), SIGKILL);
   Outcome o = job.wait();
   EXPECT_EQ(o.code, 128 + SIGKILL);
   EXPECT_EQ(o.survivors, 0);
+  // Open MPI's own files go, too.
+  EXPECT_EQ(left_in("/dev/shm", segment), "");
+  EXPECT_EQ(left_in(folder, "/pid."), "");
+  std::filesystem::remove_all(folder);
 }
 
 // What started the ranks is lost, and they with it: that is no request to stop.
