@@ -110,7 +110,8 @@ std::vector<std::string> P::get_implicitly_replicated_axes(const Mesh& mesh) con
 Tensor shard(const Arg& x, const P& layout, Site site) {
   Tensor out = emit("shard", {x}, {{"sharding", layout.sharding}}, site)[0];
   const Mesh* mesh = out.frame()->context->module.mesh();
-  Status fits = mesh ? ir::check_sharding(*mesh, layout.sharding, out.type(), "shard") : Ok{};
+  const std::string what = fmt::format("shard of {} as {}", out.type().str(), layout.sharding.str());
+  Status fits = mesh ? ir::check_sharding(*mesh, layout.sharding, out.type(), what) : Ok{};
   if (fits.ok()) return out;
   Diagnostic d = fits.errors()[0];
   d.location = locate(x.site().line > 0 ? x.site() : site, out.frame()->name);

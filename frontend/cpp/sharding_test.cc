@@ -203,10 +203,26 @@ TEST(Sharding, WhatCollectivesCannotDoIsRefusedAtTheLineOfTheUser) {
   EXPECT_EQ(outside([](Tensor x) { return psum(x); }), "E0210 psum" + alone);
   EXPECT_EQ(outside([](Tensor x) { return reduce_scatter(x); }), "E0210 reduce_scatter" + alone);
   EXPECT_EQ(outside([](Tensor x) { return broadcast(x); }), "E0210 distributed_broadcast" + alone);
-  EXPECT_EQ(outside([](Tensor x) { return reshard(x, P("ep", "")); }).substr(0, 40), "E0210 shard: mesh pod has no axis `ep`; ");
-  EXPECT_EQ(outside([](Tensor x) { return shard_map([](Tensor y) { return y; }, Layouts{{0, P("ep", "")}}, {})(x); }).substr(0, 38),
-            "E0210 shard: mesh pod has no axis `ep`");
   EXPECT_EQ(outside([](Tensor x) { return reshard(x, P("dp")); }).substr(0, 5), "E0203");
+}
+
+TEST(Sharding, ErrorsOfLayoutsNameTheArrayAndTheLayout) {
+  auto said = [](auto f) {
+    return refusal([&] {
+      Program program;
+      program.mesh("pod", {{"dp", 2}, {"tp", 2}});
+      program.entry("f", {{"x", f32, {8, 6}}}, [&](Tensor x) -> Outputs { return {{"y", f(x)}}; });
+    });
+  };
+  auto same = [](Tensor x) { return x; };
+  const std::string unknown = "shard of f32[8,6] as <ep, {}>: mesh pod has no axis `ep`; did you mean `dp`?";
+  EXPECT_EQ(said([](Tensor x) { return shard(x, P("ep", "")); }), unknown);
+  EXPECT_EQ(said([&](Tensor x) { return shard_map(same, Layouts{{0, P("ep", "")}}, {})(x); }), unknown);
+  EXPECT_EQ(said([](Tensor x) { return shard(x, P("dp", "dp")); }), "shard of f32[8,6] as <dp, dp>: axis dp stands twice");
+  EXPECT_EQ(said([](Tensor x) { return shard(x, P("", PDim{"dp", "tp"})); }),
+            "shard of f32[8,6] as <{}, {dp, tp}>: dimension 1 of f32[8,6] has 6 elements, which 4 shards along {dp, tp} do not divide");
+  EXPECT_EQ(said([](Tensor x) { return propagation_barrier(x, "sideways"); }),
+            "propagation_barrier: direction is \"sideways\", expected one of {none, forward, backward, both, strong} (C1)");
 }
 
 // ---- Arithmetic of meshes and layouts, as in Python.

@@ -164,6 +164,26 @@ def test_vmap_over_a_mesh_where_nothing_is_mapped():
         nb.vmap(lambda x: x * a, in_axes=None, axis_size=4, spmd_axis_name="dp", mesh=MESH)(nb.ones(8))
 
 
+@pytest.mark.parametrize("mesh", [None, MESH])
+@pytest.mark.parametrize("row", [
+    lambda r: nb.shard(r, MESH, P("tp")) * 2,
+    lambda r: nb.with_sharding_constraint(r * 2, MESH, P()),
+    lambda r: comm.psum(nb.shard(r * r, MESH, P("tp")), "tp"),
+    nb.shard_map(lambda a: comm.psum(a * a, "tp"), MESH, (P("tp"),), P()),
+    nb.shard_map(lambda a: comm.psum(a * a, "tp"), MESH, (P("tp"),), P(), axis_names={"tp"})])
+def test_vmap_pads_batches_that_its_axis_does_not_divide(row, mesh):
+    f, plain = nb.vmap(row, spmd_axis_name="dp", mesh=mesh), nb.vmap(row)
+    gradients = nb.vmap(nb.grad(lambda r: nb.sum(nb.sin(row(r)))), spmd_axis_name="dp", mesh=mesh)
+    loss, plain_loss = (lambda x: nb.sum(nb.sin(f(x)))), (lambda x: nb.sum(nb.sin(plain(x))))
+    for rows in (1, 7):
+        x = nb.asarray(A[:rows])
+        expected, slope = plain(x).numpy(), nb.grad(plain_loss)(x).numpy()
+        for g in (f, nb.jit(f)):
+            assert np.allclose(g(x).numpy(), expected, atol=1e-5)
+        for g in (nb.grad(loss), gradients, nb.jit(nb.grad(loss)), nb.jit(gradients)):
+            assert np.allclose(g(x).numpy(), slope, atol=1e-5)
+
+
 def on_ranks(f, before, after):
     return nb.shard_map(f, mesh=MESH, in_specs=before, out_specs=after)
 

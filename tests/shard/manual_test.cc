@@ -1,5 +1,6 @@
 // Manual regions: what is written for the ranks of a mesh is what a program for all of them says, and so are its
 // derivatives.
+#include "ir/verifier.h"
 #include "tests/shard/manual_programs.h"
 #include "tests/shard/manual_run.h"
 
@@ -419,6 +420,41 @@ TEST(Manual, VmapOverARegionAlongAnAxisThatItDoesNotUse) {
   EXPECT_NE(refused.errors()[0].message.find("spmd_axis_name is dp, along which the region cuts its arrays or communicates"),
             std::string::npos)
       << to_string(refused.errors());
+}
+
+// The layout of the batch lets it be padded, whatever the example's own layout says.
+TEST(Manual, VmapPadsABatchThatTheAxisDoesNotDivide) {
+  auto make = [](auto row, const std::string& axis, bool padded = false) {
+    Program program;
+    program.mesh("pod", {{"dp", 2}, {"tp", 2}});
+    P rows = P(padded ? PDim("dp") : open(), open());
+    program.entry("f", {{"x", f32, {7, 8}, padded ? rows.allow_padding() : rows}, {"w", f32, {8, 6}}}, [&](Tensor x, Tensor w) -> Outputs {
+      auto one = [&](Tensor v) { return row(v, w); };
+      auto f = vmap(one, {.spmd_axis_name = axis});
+      auto loss = [&](Tensor p) { return sum(sin(f(p))); };
+      auto rows_gradient = vmap(grad([&](Tensor v) { return sum(sin(one(v))); }), {.spmd_axis_name = axis});
+      return {{"y", f(x)}, {"g", grad(loss)(x)}, {"rows", rows_gradient(x)}};
+    });
+    return program.module();
+  };
+  auto constrained = [](Tensor v, Tensor w) { return shard(tanh(matmul(v, w)), P("tp")) * 2; };
+  auto whole = [](Tensor v, Tensor w) { return shard(tanh(matmul(v, w)), P("")) * 2; };
+  auto part = [](Tensor v, Tensor m) { return psum(matmul(v, m), "tp"); };
+  auto region = [&](Tensor v, Tensor w) { return tanh(shard_map(part, {P("tp"), P("tp", "")}, {P("")})(v, w)); };
+  auto of_tp = [&](Tensor v, Tensor w) { return tanh(shard_map(part, {P("tp"), P("tp", "")}, {P("")}, {"tp"})(v, w)); };
+  auto check = [&](auto row, bool lays_out) {
+    std::vector<Literal> args = random_args(*make(row, "").find("f"), 12);
+    std::vector<Literal> expected = run_manual(make(row, ""), args).results;
+    for (bool padded : {false, true}) {
+      ir::Module m = make(row, "dp", padded);
+      ManualRun got = run_manual(m, args);
+      EXPECT_TRUE(ir::verify(got.flat).ok()) << to_string(ir::verify(got.flat).errors());
+      expect_equal(expected, got.results);
+      bool parts = print(got.local).find(": f32[4,") != std::string::npos;  // of seven rows four and three
+      EXPECT_TRUE(parts || !(lays_out || padded)) << print(got.local);
+    }
+  };
+  check(constrained, true), check(whole, true), check(region, true), check(of_tp, false);
 }
 
 // A region in a loop, with a branch that all ranks take alike, and one in it that each takes for itself.

@@ -1,4 +1,6 @@
 // What a program says of layouts beside `shard`: values that are laid out alike, and where axes do not go on.
+#include <fmt/ranges.h>
+
 #include "ir/ops/all_ops.h"
 #include "ir/ops/collective/layout_op.h"
 
@@ -76,6 +78,8 @@ OpDef shard_as_op() {
   return op;
 }
 
+constexpr const char* kDirections[] = {"none", "forward", "backward", "both", "strong"};
+
 OpDef barrier_op() {
   auto direction = [](const char* text) { return Attrs{{"direction", std::string(text)}}; };
   OpDef op =
@@ -91,8 +95,9 @@ OpDef barrier_op() {
   op.constraints = {{"C1", "direction is one of those"}};
   op.infer = [](const InferContext& ctx) -> InferResult {
     const std::string& d = ctx.attrs.get_string("direction");
-    if (d == "none" || d == "forward" || d == "backward" || d == "both" || d == "strong") return Types{ctx.operands[0]};
-    return ctx.fail(Code::kBadAttribute, "C1", "direction is \"{}\"", d);
+    for (const char* known : kDirections)
+      if (d == known) return Types{ctx.operands[0]};
+    return ctx.fail(Code::kBadAttribute, "C1", "direction is \"{}\", expected one of {{{}}}", d, fmt::join(kDirections, ", "));
   };
   // Cotangents go the other way, between the same sides.
   op.vjp = [=](VjpContext& ctx) -> std::vector<MaybeVal> {
@@ -102,9 +107,8 @@ OpDef barrier_op() {
   };
   op.examples = {{{operand(f32({4, 3}))}, direction("none")}, {{operand(f32({4, 3}))}, direction("forward")}};
   op.draw = [=](Rng& rng) {
-    const char* all[] = {"none", "forward", "backward", "both", "strong"};
     return Example{{operand(f32(random_shape(rng, static_cast<int>(random_int(rng, 0, 3)))))},
-                   direction(all[rng() % 5])};
+                   direction(kDirections[rng() % std::size(kDirections)])};
   };
   op.rejects = {{"C1", {f32({4})}, direction("sideways")}};
   return op;

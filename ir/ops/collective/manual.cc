@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/ops/all_ops.h"
+#include "ir/ops/batch_layout.h"
 #include "ir/ops/control/call.h"
 #include "ir/symbols.h"
 #include "ir/varying.h"
@@ -317,11 +318,10 @@ bool leave_axis(const BatchContext& ctx, ManualRegion& r) {
   return true;
 }
 
-// The value, whose batch lies along the axis.
-Val batch_along(FunctionBuilder& b, Val v, const std::string& axis) {
-  Sharding s{std::vector<ir::DimSharding>(static_cast<size_t>(v.rank()), {{}, true}), {}};
-  s.dims[0] = {{{axis}}};
-  return b.op("shard", {v}, {{"sharding", s}});
+// The operand, whose batch lies along the axis that vmap names, and whose other dimensions lie in any way.
+Val batch_along(const BatchContext& ctx, Val v) {
+  Sharding example{std::vector<ir::DimSharding>(static_cast<size_t>(v.rank() - 1), {{}, true}), {}};
+  return ctx.b.op("shard", {v}, {{"sharding", with_batch(ctx, std::move(example))}});
 }
 
 // The batch is whole in the region, whatever lies along it outside: along axes that are not manual it may be sharded.
@@ -345,7 +345,7 @@ std::vector<Val> shard_map_batch(BatchContext& ctx) {
   if (!manual) return region(ctx.b, r, ctx.operands);
   std::vector<Val> operands = ctx.operands;
   for (size_t i = 0; i < operands.size(); ++i)
-    if (ctx.batched[i]) operands[i] = batch_along(ctx.b, operands[i], ctx.spmd_axis);
+    if (ctx.batched[i]) operands[i] = batch_along(ctx, operands[i]);
   return region(ctx.b, r, operands);
 }
 

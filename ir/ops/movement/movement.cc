@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/ops/all_ops.h"
+#include "ir/ops/batch_layout.h"
 #include "ir/ops/movement/strided.h"
 
 namespace nabla::ops {
@@ -504,15 +505,13 @@ OpDef shard_op() {
   op.jvp = jvp_linear;
   op.batch = [](BatchContext& ctx) {
     ir::Sharding s = ctx.attrs().get_sharding("sharding");
-    ir::DimSharding batch{{}, ctx.spmd_axis.empty()};
-    if (!ctx.spmd_axis.empty()) batch.axes = {{ctx.spmd_axis}};
-    for (const ir::AxisRef& a : axes_of(s))
-      if (a.name == ctx.spmd_axis) {
-        ctx.functions->refuse(fmt::format("spmd_axis_name is {}, and the layout {} names it already", a.name, s.str()));
-        batch.axes.clear();
-      }
-    s.dims.insert(s.dims.begin(), batch);
-    return batch_with(ctx, {{"sharding", s}});
+    for (const ir::AxisRef& a : axes_of(s)) {
+      if (a.name != ctx.spmd_axis) continue;
+      ctx.functions->refuse(fmt::format("spmd_axis_name is {}, and the layout {} names it already", a.name, s.str()));
+      s.dims.insert(s.dims.begin(), ir::DimSharding{});
+      return batch_with(ctx, {{"sharding", s}});
+    }
+    return batch_with(ctx, {{"sharding", with_batch(ctx, std::move(s))}});
   };
   op.examples = {{{operand(f32({4, 3}))}, {{"sharding", layout(2)}}}};
   op.draw = [=](Rng& rng) {
