@@ -437,6 +437,7 @@ struct Traits {
   bool side_effect = false;  ///< neither removed nor merged
   bool fence = false;        ///< its result is always stored, never computed inside its users
   bool kept = false;         ///< reverse mode keeps its result where it could compute it again
+  bool constant = false;     ///< to derivatives: what its operands depend on ends here
   bool products = false;  ///< of composites: mostly matrix products, with sums in f32: autocast narrows it as a whole
 };
 /// Which dtypes examples are repeated in: f32 in an example stands for each of them.

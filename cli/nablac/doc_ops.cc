@@ -78,6 +78,7 @@ std::string traits_text(const ir::Traits& t) {
   add(t.side_effect, "has side effects");
   add(t.fence, "fence");
   add(t.kept, "kept by reverse mode");
+  add(t.constant, "constant to derivatives");
   add(t.products, "narrowed as a whole by autocast");
   return out;
 }

@@ -416,6 +416,26 @@ class MicrobatchLoop {
   std::string body_name_;
 };
 
+// Where a layout that the program states puts microbatches together that its operand has apart; nothing where none does.
+std::optional<Diagnostic> put_together(const Function& sharded, const ir::MeshAxis& axis) {
+  for (const Node& n : sharded.nodes) {
+    if (n.op->name != "shard") continue;
+    const ir::Value &x = sharded.values[n.operands[0]], &y = sharded.values[n.results[0]];
+    const Layout from = layout_of(x.sharding, x.type.rank()), to = layout_of(y.sharding, y.type.rank());
+    for (size_t d = 0; d < from.dims.size(); ++d) {
+      if (!names(from.dims[d], axis.name) || names(to.dims[d], axis.name)) continue;
+      Diagnostic out = inseparable(n, axis, fmt::format("laid out as {}, it puts them together ({})", n.attrs.get_sharding("sharding").str(),
+                                                        ir::describe_value(sharded, n.operands[0])));
+      const ir::Axes ranks = without(from.dims[d], axis.name);
+      out.help = fmt::format("lay dimension {} out as the operand lies{}, or leave it open; or do without microbatches: neither "
+                             "--microbatches nor {} in layouts",
+                             d, ranks.empty() ? "" : ", along " + ir::str(ranks), axis.name);
+      return out;
+    }
+  }
+  return std::nullopt;
+}
+
 // Of a function that a branch or a loop runs.
 Status check_separable(const Function& f, const ir::MeshAxis& axis) {
   for (const Node& n : f.nodes)
@@ -464,8 +484,13 @@ Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Mo
     auto made = std::find_if(local.functions.begin(), local.functions.end(),
                              [&](const ir::FunctionPtr& g) { return g->name == f->name; });
     const ir::FunctionPtr one = *made;
+    // Of what is not separable the program's own layout is the cause, if one is.
+    auto checked = [&]<typename T>(Result<T> result) -> Result<T> {
+      std::optional<Diagnostic> cause = result.ok() ? std::nullopt : put_together(*f, axis);
+      return cause ? Result<T>(std::move(*cause)) : std::move(result);
+    };
     if (run.count(f->name)) {
-      (void)NABLA_TRY(check_separable(*one, axis));
+      (void)NABLA_TRY(checked(check_separable(*one, axis)));
       continue;
     }
     auto along = [&](const std::vector<ValueId>& values) {
@@ -478,7 +503,7 @@ Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Mo
       return cut;
     };
     OneMicrobatch microbatch{*one, axis, along(f->params), along(f->results)};
-    local.set(NABLA_TRY(in_stages(microbatch, exchange, reads_of(sharded, f->name), local, ops)));
+    local.set(NABLA_TRY(checked(in_stages(microbatch, exchange, reads_of(sharded, f->name), local, ops))));
   }
   std::erase_if(local.symbols, [&](const ir::SymbolRef& s) { return s->axis == axis.name; });
   local.meshes = without_temporal_axes(local).meshes;

@@ -131,8 +131,7 @@ class FunctionPartition {
     if (meets_padding(f_, n, mesh_)) return same_shards(n), Ok{};
     if (is_about_layouts(n)) {
       for (size_t r = 0; r < n.results.size(); ++r) {
-        Layout to = declared(n.results[r]);
-        set(n.results[r], laid_out(n.operands[r], to), to);
+        hand_on(n, r, declared(n.results[r]), declared(n.results[r]));
       }
       return Ok{};
     }
@@ -141,7 +140,7 @@ class FunctionPartition {
         return control(n);
       case ir::Lowering::kCall:
       case ir::Lowering::kTransform:
-        return misplaced(n, "it has not been inlined", "run the passes in the order of `nablac doc passes`");
+        return not_inlined(n);
       default:
         break;
     }
@@ -156,8 +155,15 @@ class FunctionPartition {
     Layout made = declared(n.results[0]);
     bool enters = n.op->name == "full_to_shard";
     Layout to = enters ? outside_of(n, made) : inside_of(n, made).value_or(declared(n.operands[0]));
-    Val v = laid_out(n.operands[0], to);
-    set(n.results[0], v, enters ? made : outside_of(n, to));
+    hand_on(n, 0, to, enters ? made : outside_of(n, to));
+  }
+  // The operand, laid out so, is the result, which is called something else.
+  void hand_on(const Node& n, size_t i, const Layout& to, Layout made) {
+    const ValueId id = n.operands[i];
+    const auto& [v, from] = parts_[id];
+    const bool pends = passes_sums_of_microbatches(mesh_, n, from) && beside(to, from.pending) == to;
+    if (pends) made.pending = from.pending, summed_[n.results[i]] = summed_[id];
+    set(n.results[i], pends ? reshard(mesh_, rank_, {v, {from.dims, {}}}, to) : laid_out(id, to), std::move(made));
   }
 
   // Uneven shards are as long as those of the padded array.
@@ -166,10 +172,9 @@ class FunctionPartition {
     set(n.results[0], laid_out(n.operands[0], layout), layout);
   }
 
-  static Diagnostic misplaced(const Node& n, const std::string& why, std::string help) {
-    Diagnostic d = error(Code::kWrongStage, "{}: {}", n.op->name, why);
-    d.location = n.location;
-    d.help = std::move(help);
+  static Diagnostic not_inlined(const Node& n) {
+    Diagnostic d = error(Code::kWrongStage, "{}: it has not been inlined", n.op->name);
+    d.location = n.location, d.help = "run the passes in the order of `nablac doc passes`";
     return d;
   }
 
@@ -429,7 +434,8 @@ class FunctionPartition {
     bool same = std::all_of(with.begin(), with.end(),
                             [&](size_t i) { return parts_[n.operands[i]].layout.pending == pending; });
     bool here = std::any_of(with.begin(), with.end(), [&](size_t i) { return sum_points_[n.operands[i]]; });
-    return same && !here && passes_sums(f_, n, with) ? with : std::set<size_t>();
+    const bool region = n.operands.size() == 1 && passes_sums_of_microbatches(mesh_, n, parts_[n.operands[0]].layout);
+    return same && !here && (region || passes_sums(f_, n, with)) ? with : std::set<size_t>();
   }
   // Would a factor be split, or an operand be laid out, along what is pending?
   bool ranks_differ(const Node& n, const std::vector<Axes>& axes, const Axes& pending) const {

@@ -164,14 +164,14 @@ std::string described(const ir::Module& m, const Function& f, ValueId v) {
 Result<Ok> Propagation::annotate(int priority) {
   for (size_t f = 0; f < m_.functions.size(); ++f) {
     const Function& function = *m_.functions[f];
-    auto value = [&](ValueId v, const ir::Sharding& s) {
-      return annotate(static_cast<int>(f), v, &s, priority, {described(m_, function, v), place_of(function, v)});
+    auto value = [&](ValueId v, const ir::Sharding& s, bool constraint = false) {
+      return annotate(static_cast<int>(f), v, &s, priority, {described(m_, function, v), place_of(function, v), constraint});
     };
     // Describing a value looks through the whole function: only those of which something is said are.
     for (size_t v = 0; v < function.values.size(); ++v)
       if (const ir::ShardingRef& s = function.values[v].sharding) NABLA_TRY(value(static_cast<ValueId>(v), *s));
     for (const Node& n : function.nodes)
-      if (const ir::Attr* s = n.attrs.find("sharding")) NABLA_TRY(value(n.results[0], std::get<ir::Sharding>(*s)));
+      if (const ir::Attr* s = n.attrs.find("sharding")) NABLA_TRY(value(n.results[0], std::get<ir::Sharding>(*s), true));
   }
   for (size_t leaf = 0; leaf < leaves_.size(); ++leaf)
     if (!leaves_[leaf].empty())
@@ -201,7 +201,7 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
     }
     if (axes_[at].size() < wish.axes.size() || (said_by_.count(at) == 0)) said_by_[at] = said;
     if (axes_[at].size() < wish.axes.size()) set(at, wish.axes);
-    closed_[at] = closed_[at] || !wish.open;
+    if (!wish.open) closed_[at] = std::max(closed_[at], said.constraint ? kToRanks : kAltogether);
   }
   return Ok{};
 }

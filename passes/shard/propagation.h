@@ -33,6 +33,9 @@ class Propagation {
     ir::ValueId value;
     int dim;
   };
+  /// What a dimension may still get. Constraints on values in the middle say how they lie over the ranks, and nothing of when parts
+  /// are computed.
+  enum Closed : char { kOpen, kToRanks, kAltogether };
   /// Which node hands axes on, and from which dimension.
   struct Cause {
     int function;
@@ -61,6 +64,7 @@ class Propagation {
   struct Said {
     std::string who;
     LocationRef at;
+    bool constraint = false;  ///< an op of the program, and neither an input nor a leaf
   };
   /// What won at a node, and what lost.
   struct Conflict {
@@ -141,7 +145,7 @@ class Propagation {
   mutable std::vector<int> parent_;               // union-find
   std::vector<std::vector<int>> members_;         // of the roots
   std::vector<ir::Axes> axes_;                    // of the roots
-  std::vector<char> closed_;                      // of the roots
+  std::vector<Closed> closed_;                    // of the roots
   std::vector<char> of_leaf_;                     // of the roots: a dimension of a state leaf
   std::map<int, ir::Axes> kept_off_;              // of such: along which the leaf is the same on all ranks
   std::map<int, Said> said_by_;                   // of those that were annotated: by whom

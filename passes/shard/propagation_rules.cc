@@ -224,7 +224,9 @@ std::vector<size_t> Propagation::order(int f, const Node& n, const Tensor& t, co
 bool Propagation::extend(int place, const Axes& axes, const Cause& cause) {
   int variable = find(place);
   if (axes.size() <= axes_[variable].size() || !is_prefix(axes_[variable], axes)) return false;
-  if (closed_[variable]) return refuse(variable, axes, cause, "it is closed");
+  const bool over_time = axes.size() == axes_[variable].size() + 1 && is_temporal(mesh_, {axes.back()});
+  if (closed_[variable] == kAltogether || (closed_[variable] == kToRanks && !over_time))
+    return refuse(variable, axes, cause, "it is closed");
   Axes longest = axes_[variable];
   for (size_t i = longest.size(); i < axes.size(); ++i) {
     Axes more = longest;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/linearity.h"
-#include "passes/shard/layout.h"
+#include "passes/shard/manual_regions.h"
 #include "runtime/base/option_error.h"
 
 namespace nabla::passes {
@@ -36,6 +36,19 @@ bool passes_sums(const ir::Function& f, const Node& n, const std::set<size_t>& w
     std::set<size_t> of(named.begin(), named.end());
     return c.kind == Linearity::Kind::kJointly ? with == of : with.size() == 1 && of.count(*with.begin()) > 0;
   });
+}
+
+bool passes_sums_of_microbatches(const ir::Mesh& mesh, const Node& n, const Layout& operand) {
+  if (!is_temporal(mesh, operand.pending)) return false;
+  auto apart = [&](const ir::Axes& axes) { return !overlap(mesh, axes, operand.pending); };
+  if (n.op->name == "shard") {
+    const ir::Sharding& said = n.attrs.get_sharding("sharding");
+    return ir::axes_of(said).empty() && std::all_of(said.dims.begin(), said.dims.end(), [](const ir::DimSharding& d) { return d.open; });
+  }
+  if ((!is_border(n) && n.op->lower != ir::Lowering::kCollective) || !apart(n.attrs.get_axes("axes"))) return false;
+  const ir::Attr* combiner = n.attrs.find("combiner");
+  const bool sums = !combiner || std::get<std::string>(*combiner) == "sum" || std::get<std::string>(*combiner) == "mean";
+  return sums && std::all_of(operand.dims.begin(), operand.dims.end(), apart);
 }
 
 std::vector<char> sum_points(const ir::Function& f) {

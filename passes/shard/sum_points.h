@@ -7,11 +7,16 @@
 
 #include "ir/module.h"
 #include "passes/pass.h"
+#include "passes/shard/layout.h"
 
 namespace nabla::passes {
 
 /// Does the node hand on what is pending in these operands: is it linear in each of them, or in all of them jointly?
 bool passes_sums(const ir::Function& f, const ir::Node& n, const std::set<size_t>& with);
+
+/// Does a node of a region, or of its borders, hand on what microbatches add later, pending in an operand that lies so? It is a
+/// copy, or a sum over ranks along other axes.
+bool passes_sums_of_microbatches(const ir::Mesh& mesh, const ir::Node& n, const Layout& operand);
 
 /// By value: whether a sum that is pending in it is made before its first reader, although some of its readers could hand it
 /// on. So it is where the sums that its readers need, or that follow from them, have more bytes than the value itself: the

@@ -199,6 +199,16 @@ class StrategyPass {
                                                    s_.level, leaf, own.str(), parts));
   }
 
+  // The data axes along which an input may still be cut. A layout that names some is the program's own affair, but for an open first
+  // dimension that begins with them.
+  Axes left_for(const Sharding& said, const Axes& axes) const {
+    if (!uses(said, axes)) return axes;
+    const ir::DimSharding& first = said.dims[0];
+    const size_t begun = first.axes.size();
+    const bool goes_on = first.open && begun < axes.size() && std::equal(first.axes.begin(), first.axes.end(), axes.begin());
+    if (!goes_on || axes_of(said).size() != begun) return {};
+    return {axes.begin() + static_cast<std::ptrdiff_t>(begun), axes.end()};
+  }
   // Microbatches are there to add up gradients.
   void lay_out_inputs(const ir::Entry& e, bool trains) {
     ir::Function f = *out_.find(e.function);
@@ -208,8 +218,10 @@ class StrategyPass {
     for (size_t i = e.reads.size(); i < f.params.size(); ++i) {
       ir::Value& v = f.values[f.params[i]];
       bool key = v.type == ir::Type(DType::kU32, {2});
-      if (v.type.rank() == 0 || key || axes.empty() || (v.sharding && uses(*v.sharding, axes))) continue;
+      if (v.type.rank() == 0 || key || axes.empty()) continue;
       Sharding batch = open_like(v.type, v.sharding);
+      const Axes more = left_for(batch, axes);
+      if (more.empty()) continue;
       if (v.sharding && !batch.dims[0].open) {
         context_.remarks.push_back(fmt::format("input {} of entry {}, {}, is not cut along {}: it lies as {}, which leaves its first "
                                                "dimension not open", e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(axes),
@@ -217,7 +229,7 @@ class StrategyPass {
         continue;
       }
       Axes& first = batch.dims[0].axes;
-      first.insert(first.end(), axes.begin(), axes.end());
+      first.insert(first.end(), more.begin(), more.end());
       batch.dims[0].open = s_.open_batch;
       const ir::Dim& size = v.type.shape[0];
       int64_t parts = shards(mesh_, first);

@@ -49,7 +49,8 @@ Activity::Activity(const Function& f, const std::vector<bool>& active_params, co
   auto floating = [&](ValueId id) { return is_float(f.type(id).dtype) && !f.type(id).is_residual(); };
   for (size_t i = 0; i < f.params.size(); ++i) depends[f.params[i]] = active_params[i] && floating(f.params[i]);
   for (const Node& node : f.nodes) {
-    bool any = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return depends[id]; });
+    bool any = !node.op->traits.constant &&
+               std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return depends[id]; });
     for (ValueId id : node.results) depends[id] = any && floating(id);
   }
   std::vector<bool> leads(f.values.size(), false);
@@ -58,7 +59,7 @@ Activity::Activity(const Function& f, const std::vector<bool>& active_params, co
   for (auto node = f.nodes.rbegin(); node != f.nodes.rend(); ++node) {
     bool any =
         std::any_of(node->results.begin(), node->results.end(), [&](ValueId id) { return leads[id] && floating(id); });
-    if (any)
+    if (any && !node->op->traits.constant)
       for (ValueId id : node->operands) leads[id] = true;
   }
   for (size_t i = 0; i < active.size(); ++i) active[i] = depends[i] && leads[i];

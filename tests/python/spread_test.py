@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nabla as nb
+from nabla import P
 from nabla.core.sharding import DeviceMesh
 
 
@@ -56,6 +57,34 @@ def test_ranks_train_as_one_does(tmp_path, options):
     assert expected[-1] < expected[0]
     assert losses == pytest.approx(expected, rel=1e-5)
     assert nb.allclose(nb.asarray(weights), nb.asarray(of_one), rtol=1e-4, atol=1e-6).item()
+
+
+def test_microbatches_of_a_program_that_lays_its_batch_out(tmp_path):
+    mesh = DeviceMesh("m", (2, 2), ("dp", "tp"))
+    w, v = nb.random.normal(nb.random.key(0), (8, 16)), nb.random.normal(nb.random.key(1), (16, 4))
+
+    def loss(*dims, **options):
+        def step(state, x):
+            def loss(p):
+                h = nb.relu(x @ p["w"])
+                return nb.mean((nb.shard(h, mesh, P(*dims)) @ p["v"]) ** 2)
+
+            value, g = nb.value_and_grad(loss)(state)
+            return {k: state[k] - 0.1 * g[k] for k in state}, {"loss": value}
+
+        program = nb.export({"init": lambda: {"w": w, "v": v}, "step": step}, args={"step": {"x": nb.spec((16, 8))}},
+                            state={"w": nb.spec((8, 16)), "v": nb.spec((16, 4))})
+        b = nb.compile_bundle(program, tmp_path / "m.nbundle", mesh={"dp": 2, "tp": 2}, data_axes="dp", **options)
+        b.run("init")
+        return [b.run("step", x=nb.random.normal(nb.random.key(2), (16, 8)))["loss"].item() for _ in range(2)]
+
+    assert loss("dp", "tp", microbatches=2) == pytest.approx(loss("dp", "tp"), rel=1e-5)
+    with pytest.raises(nb.Error) as e:
+        loss(None, "tp", microbatches=2)
+    text = str(e.value)
+    assert "laid out as <{}, tp> allow_padding, it puts them together (" in text
+    assert "nb.shard(h, mesh, P(*dims))" in text
+    assert "lay dimension 0 out as the operand lies, along {dp}, or leave it open; or do without microbatches" in text
 
 
 def test_narrow_sums_may_be_exchanged_in_f32(tmp_path):

@@ -178,6 +178,12 @@ def test_checkpoint_keeps_values_and_gradients():
 def test_stop_gradient():
     assert close(nb.grad(lambda x: nb.sum(nb.stop_gradient(x) * x))(X), X)
 
+    def looped(x):
+        start = (0, nb.stop_gradient(x))
+        return nb.sum(x * nb.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 1.5), start)[1])
+
+    assert close(nb.grad(looped)(X), X * 1.5 ** 3)
+
 
 def test_custom_vjp():
     @nb.custom_vjp

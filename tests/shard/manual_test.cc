@@ -48,6 +48,52 @@ TEST(Manual, OtherAxesStayAutomatic) {
   EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
 }
 
+// Gradients of three layers that a loop runs, of which each is a function of x, v and w.
+template <class F>
+ir::Module training_of_layers(F layer, const std::vector<MeshAxis>& axes, const PDim& batch) {
+  Program program;
+  program.mesh("pod", axes);
+  program.entry("f", {{"x", f32, {8, 6}, P(batch, "")}, {"v", f32, {3, 6, 8}, P("", "", "tp")}, {"w", f32, {3, 8, 6}, P("", "tp", "")}},
+                [&](Tensor a, Tensor b, Tensor c) -> Outputs {
+                  auto loss = [&](std::pair<Tensor, Tensor> layers) {
+                    auto step = [&](Tensor h, std::pair<Tensor, Tensor> vw) {
+                      return std::pair(h + layer(h, vw.first, vw.second), sum(h * h));
+                    };
+                    auto [y, sums] = scan(step, a, layers);
+                    return mean(y * y) + sum(sums);
+                  };
+                  auto [value, g] = value_and_grad(loss)(std::pair(b, c));
+                  return {{"loss", value}, {"gv", g.first}, {"gw", g.second}};
+                });
+  return program.module();
+}
+
+// What microbatches add up goes through a region's own sums over ranks, to the end of the loop in which it stands.
+TEST(Manual, MicrobatchesOfRegionsInALoop) {
+  auto summed = [](Tensor a, Tensor b, Tensor c) { return psum(mlp(a, b, c), "tp"); };
+  auto scattered = [](Tensor a, Tensor b, Tensor c) { return all_gather(psum_scatter(mlp(a, b, c), "tp", 1), "tp", 1); };
+  auto over_all = [&](auto part) {
+    return [=](Tensor x, Tensor v, Tensor w) {
+      return shard_map(part, {P("dp", ""), P("", "tp"), P("tp", "")}, {P("dp", "")}, {"dp", "tp"})(x, v, w);
+    };
+  };
+  auto over_one = [&](Tensor x, Tensor v, Tensor w) {
+    return shard_map(summed, {P("", ""), P("", "tp"), P("tp", "")}, {P("", "")}, {"tp"})(x, v, w);
+  };
+  const std::vector<MeshAxis> ranks = {{"dp", 2}, {"tp", 2}};
+  std::vector<MeshAxis> both = ranks;
+  both.push_back(temporal("mb", 2));
+  ir::Module plain = training_of_layers(mlp, ranks, "dp");
+  std::vector<Literal> args = random_args(*plain.find("f"), 4);
+  ManualRun wanted = run_manual(plain, args);
+  for (const ir::Module& m : {training_of_layers(over_all(summed), both, {"dp", "mb"}), training_of_layers(over_one, both, {"dp", "mb"}),
+                              training_of_layers(over_all(scattered), both, {"dp", "mb"})}) {
+    ManualRun got = run_manual(m, args);
+    expect_equal(wanted.results, got.results);
+    EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
+  }
+}
+
 // In a region a value may be laid out along the axes that are not manual, and a collective leaves its parts where they are.
 TEST(Manual, LayoutsInARegion) {
   auto by_hand = [](Tensor x, Tensor v, Tensor w) {

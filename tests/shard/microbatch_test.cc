@@ -100,6 +100,31 @@ TEST(Microbatches, WhatNeedsAllOfThemIsRefusedIfItFollowsFromState) {
             "all of them (%4 is the result of reduce_max)");
 }
 
+// A closed layout of a value in the middle says how it lies over the ranks.
+TEST(Microbatches, ConstraintsOnRanksLeaveThemApart) {
+  std::string text = over(kStep, "dp=2, mb=4 temporal");
+  text.replace(text.find("LAYOUT"), 6, "dp, mb");
+  const std::string reader = "%d = sub(%h, %y)";
+  text.replace(text.find(reader), reader.size(), "%c = shard(%h) {sharding=<dp, {}>}\n  %d = sub(%c, %y)");
+  ir::Module m = transforms::flattened(parsed(text));
+  std::vector<Literal> args = transforms::random_args(*m.find("f"), 7);
+  Result<ShardedRun> got = run_sharded(m, "f", args);
+  ASSERT_TRUE(got.ok()) << to_string(got.errors());
+  auto differs = property::difference(transforms::run(m, "f", args), got->results, property::Tolerance{1e-5});
+  EXPECT_FALSE(differs) << *differs << print(got->local);
+  EXPECT_EQ(count(got->local, "all_reduce"), 3) << print(got->local);
+  // Along the ranks alone: what is whole on each of them has no microbatches of its own, and what follows is not separable.
+  const std::string apart = " %s = shard(%h) {sharding=<LAYOUT, {}>}\n %y = mul(%s, %h)\n return %y\n";
+  auto with = [&](const std::string& layout) {
+    std::string body = " %ws = broadcast_in_dim(%w) {dims=[1], shape=[8, 4]}\n %h = mul(%x, %ws)\n" + apart;
+    return refusal(body.replace(body.find("LAYOUT"), 6, layout), "dp=2, mb=4 temporal", "dp, mb");
+  };
+  EXPECT_EQ(with("dp"), "ok");
+  EXPECT_EQ(with("{dp, ?}"), "ok");
+  EXPECT_EQ(with("{}"), "shard is not separable along the temporal axis mb of 4 microbatches: laid out as <{}, {}>, it puts them together "
+                        "(%h is the result of mul)");
+}
+
 TEST(Microbatches, LayoutsPutThemLast) {
   EXPECT_EQ(refusal(" return %x\n", "dp=2, mb=4 temporal", "mb, dp"),
             "%x is parameter \"x\" of @f: the temporal axis mb stands before dp in {mb, dp}: it comes last");

@@ -289,6 +289,25 @@ TEST(Strategy, InputsThatLeaveTheirFirstDimensionOpenAreCut) {
       << closed.remarks[0];
 }
 
+// An open first dimension that begins with data axes goes on with the others.
+TEST(Strategy, InputsThatBeginWithDataAxesAreCutFurther) {
+  auto first = [](ir::DimSharding dim, const std::string& data) {
+    ir::Module m = parsed(kModel);
+    m.meshes[0].axes.push_back({"mb", 2, true});
+    ir::Function f = *m.find(m.entries[0].function);
+    f.values[f.params[m.entries[0].reads.size()]].sharding = std::make_shared<const ir::Sharding>(ir::Sharding{{std::move(dim), {}}, {}});
+    m.set(std::make_shared<const ir::Function>(std::move(f)));
+    const std::string layouts = applied(m, {{"data-axes", data}}).layouts, before = "step(x) <";
+    const size_t at = layouts.find(before) + before.size();
+    return layouts.substr(at, layouts.find(", {}>", at) - at);
+  };
+  EXPECT_EQ(first({{{"dp"}}, true}, "dp;mb"), "{dp, mb}");
+  EXPECT_EQ(first({{{"dp"}}, true}, "dp;tp"), "{dp, tp}");
+  EXPECT_EQ(first({{{"dp"}}, false}, "dp;tp"), "dp");
+  EXPECT_EQ(first({{{"dp"}}, true}, "dp"), "{dp, ?}");
+  EXPECT_EQ(first({{{"tp"}}, true}, "dp;tp"), "{tp, ?}");
+}
+
 TEST(Strategy, ScalarsHaveNoWordsInRules) {
   EXPECT_EQ(applied(parsed(kModel), {{"layouts", "count="}}).layouts, "count <>\n");
   EXPECT_EQ(applied(parsed(kModel), {{"layouts", "count|mean="}}).layouts, "mean <{}>\ncount <>\n");

@@ -6,6 +6,7 @@
 
 #include "ir/ops/all_ops.h"
 #include "ir/target.h"
+#include "ir/text.h"
 #include "passes/simplify/simplify.h"
 #include "passes/transform/lower_transforms.h"
 #include "tests/transforms/random_function.h"
@@ -378,6 +379,36 @@ TEST(Refusals, StopGradientMakesTheSamePathLegal) {
   tangent_args.insert(tangent_args.end(), args.begin(), args.end());
   EXPECT_NEAR(run(flat, "push", tangent_args)[1].get(0), dot(g, args[0]), 1e-12);
   for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(g.get(i), 2 * args[0].get(i));
+}
+
+// A loop of so many steps as only running it tells, whose state depends on no active value.
+TEST(Refusals, WhatStartsFromAStoppedValueIsAConstant) {
+  Module m = ir::parse_module(R"(nabla 1 traced
+func @go(%x: f64[]) {
+  %ten = constant() {value=f64[] {10}}
+  %b = lt(%x, %ten)
+  return %b
+}
+func @twice(%x: f64[]) {
+  %y = add(%x, %x)
+  return %y
+}
+func @f(%x: f64[]) {
+  %s = stop_gradient(%x)
+  %n = while(%s) {cond=@go, body=@twice}
+  %y = mul(%x, %n)
+  return %y
+}
+func @g(%x: f64[]) {
+  %dx = grad(%x) {callee=@f, wrt=[0]}
+  return %dx
+}
+)", "test.nbl", ops::all_ops()).value();
+  add_wrapper(m, "push", "jvp", "f");
+  Module flat = flattened(m);
+  Literal x = Literal::scalar(DType::kF64, 1.5);
+  EXPECT_EQ(run(flat, "g", {x})[0].get(0), 12);
+  EXPECT_EQ(run(flat, "push", {x, x})[1].get(0), 18);
 }
 
 TEST(Refusals, AFunctionThatCallsItselfIsShownWithThePath) {

@@ -450,9 +450,11 @@ OpDef identity_op(std::string name, std::string category, std::string doc, Lower
 OpDef stop_gradient_op() {
   // A rule, not a refusal: differentiation goes on, and this path contributes nothing.
   auto nothing = [](auto&) { return std::vector<MaybeVal>{std::nullopt}; };
-  return identity_op(
+  OpDef op = identity_op(
       "stop_gradient", "autodiff", "x, through which no derivative flows: tangents and cotangents are 0 by definition.",
       Lowering::kView, [=](VjpContext& ctx) { return nothing(ctx); }, [=](JvpContext& ctx) { return nothing(ctx); });
+  op.traits.constant = true;
+  return op;
 }
 
 OpDef copy_op() {
