@@ -424,7 +424,8 @@ std::optional<Diagnostic> put_together(const Function& sharded, const ir::MeshAx
     const Layout from = layout_of(x.sharding, x.type.rank()), to = layout_of(y.sharding, y.type.rank());
     for (size_t d = 0; d < from.dims.size(); ++d) {
       if (!names(from.dims[d], axis.name) || names(to.dims[d], axis.name)) continue;
-      Diagnostic out = inseparable(n, axis, fmt::format("laid out as {}, it puts them together ({})", n.attrs.get_sharding("sharding").str(),
+      const std::string said = n.attrs.get_sharding("sharding").str();
+      Diagnostic out = inseparable(n, axis, fmt::format("laid out as {}, it puts them together ({})", said,
                                                         ir::describe_value(sharded, n.operands[0])));
       const ir::Axes ranks = without(from.dims[d], axis.name);
       out.help = fmt::format("lay dimension {} out as the operand lies{}, or leave it open; or do without microbatches: neither "
