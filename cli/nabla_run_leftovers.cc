@@ -39,12 +39,11 @@ void remove_session(pid_t mpirun) {
                  FTW_DEPTH | FTW_PHYS);
 }
 
-void remove_rank_leftovers(pid_t mpirun) {
+void remove_rank_leftovers() {
   const char *job = std::getenv("PMIX_NAMESPACE"), *rank = std::getenv("OMPI_COMM_WORLD_NODE_RANK");
   if (job == nullptr || rank == nullptr) return;
   for (const std::string& host : names_of_this_host())
     ::unlink(fmt::format("/dev/shm/vader_segment.{}.{}.{:x}.{}", host, ::getuid(), std::strtoul(job, nullptr, 10), rank).c_str());
-  remove_session(mpirun);
 }
 
 }  // namespace nabla::cli

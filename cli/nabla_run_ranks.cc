@@ -154,7 +154,12 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
   }
   const pid_t launcher = ::getppid();
   bool rank = control::keep_rank(shared, keeping, ends_with);
-  if (!rank && ::getppid() != launcher) remove_rank_leftovers(launcher);
+  if (!rank && ends_with != 0) {
+    // What has ended the coordinator may be ending the launcher at this moment.
+    for (int i = 0; i < 50 && ends_with == keeping.deaf && ::getppid() == launcher; ++i) ::usleep(10'000);
+    remove_rank_leftovers();
+    if (::getppid() != launcher) remove_session(launcher);
+  }
   if (!rank && ends_with == exit_code(Code::kCoordinatorLost, true)) end_daemon();
   return rank;
 }
