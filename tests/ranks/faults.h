@@ -39,6 +39,17 @@ class Faults : public testing::Test {
     Job job(kProgram, training(steps, more), {.fault = fault});
     return job.wait();
   }
+  /// The arguments of mpirun with which it starts `n` processes of another command, too.
+  static std::vector<std::string> beside(std::vector<std::string> args, int n, const std::vector<std::string>& command) {
+    args.insert(args.end(), {":", "-np", std::to_string(n)});
+    args.insert(args.end(), command.begin(), command.end());
+    return args;
+  }
+  /// The same, where the others are nabla-run with other arguments.
+  static std::vector<std::string> beside_own(std::vector<std::string> args, int n, std::vector<std::string> others) {
+    others.insert(others.begin(), kProgram);
+    return beside(std::move(args), n, others);
+  }
   /// The process that nabla-run has started: mpirun.
   static pid_t child_of(pid_t parent) {
     std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", parent));

@@ -15,8 +15,7 @@ namespace {
 
 // Before it has met the others only its keeper knows of it.
 TEST_F(Faults, ARankThatIsKilledBeforeItMeetsTheOthersIsNamed) {
-  std::vector<std::string> args = training(3, {"--join-timeout", "5"}, false);
-  args.insert(args.end(), {":", "-np", "1", "sleep", "100"});
+  std::vector<std::string> args = beside(training(3, {"--join-timeout", "5"}, false), 1, {"sleep", "100"});
   Job job(kProgram, args, {.before = mpirun(3)});
   pid_t rank = job.rank(2);
   ASSERT_GT(rank, 0);
@@ -29,9 +28,7 @@ TEST_F(Faults, ARankThatIsKilledBeforeItMeetsTheOthersIsNamed) {
   // What is wrong with its bundle it says itself, with what to do.
   std::vector<std::string> here = training(3, {}, false), none = here;
   none[0] = path("nix.nbundle");
-  here.insert(here.end(), {":", "-np", "1", kProgram});
-  here.insert(here.end(), none.begin(), none.end());
-  Outcome nix = Job(kProgram, here, {.before = mpirun(3)}).wait();
+  Outcome nix = Job(kProgram, beside_own(here, 1, none), {.before = mpirun(3)}).wait();
   EXPECT_EQ(nix.code, 30) << nix.err;
   EXPECT_HAS(nix.err, "rank 3: error[E0801]: ");
   EXPECT_HAS(nix.err, "\n   = help: ");
@@ -39,8 +36,7 @@ TEST_F(Faults, ARankThatIsKilledBeforeItMeetsTheOthersIsNamed) {
 
 // Before MPI_Init comes back no rank can say or hear a word: keepers look at the time.
 TEST_F(Faults, ARankThatNeverComesToMpiIsNotWaitedForForEver) {
-  std::vector<std::string> args = training(3, {"--join-timeout", "3"}, false);
-  args.insert(args.end(), {":", "-np", "1", "sleep", "100"});
+  std::vector<std::string> args = beside(training(3, {"--join-timeout", "3"}, false), 1, {"sleep", "100"});
   Outcome missing = Job(kProgram, args, {.before = mpirun(3)}).wait();
   EXPECT_EQ(missing.code, 22) << missing.err;
   EXPECT_MATCHES(missing.err, "error\\[E0614\\]: rank [012] has waited in MPI_Init for 3 s: not all of the 4 processes have come to it\n"
