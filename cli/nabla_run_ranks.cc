@@ -72,7 +72,7 @@ bool meets_by_mpi(const RunOptions& options, const Launched& launched) {
 /// waits there for too long ends it. A second earlier it says so of one that was stopped, which is what the others wait for.
 std::function<std::optional<int>(bool)> give_up_joining(const RunOptions& options, const Launched& launched, control::Shared& shared) {
   return [&options, &launched, &shared, begin = comm::steady_us()](bool stands) -> std::optional<int> {
-    const double waited = static_cast<double>(comm::steady_us() - begin) / 1e6, allowed = options.ranks.join_s;
+    const double waited = comm::seconds_since(begin), allowed = options.ranks.join_s;
     if (shared.met || waited < allowed + (stands ? 0 : 1)) return std::nullopt;
     Diagnostic d = error(Code::kRanksDisagree, "rank {} has waited in MPI_Init for {} s: not all of the {} processes have come to it",
                          launched.rank, allowed, launched.ranks);
@@ -160,7 +160,7 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
     remove_rank_leftovers();
     if (::getppid() != launcher) remove_session(launcher);
   }
-  if (!rank && ends_with == exit_code(Code::kCoordinatorLost, true)) end_daemon();
+  if (!rank && ends_with == keeping.deaf) end_daemon();
   return rank;
 }
 

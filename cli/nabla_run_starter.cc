@@ -158,15 +158,14 @@ bool Starter::pass_on(int wait_ms) {
 }
 
 void Starter::end_leftovers() {
-  auto since = [](int64_t us) { return static_cast<double>(comm::steady_us() - us) / 1e6; };
   for (int64_t begin = comm::steady_us(); ; ::usleep(10'000)) {
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
     std::ifstream children(fmt::format("/proc/self/task/{}/children", ::getpid()));
     std::vector<pid_t> left;
     for (pid_t pid; children >> pid;) left.push_back(pid);
-    if (left.empty() || since(begin) > 3) return;
-    if (since(begin) > 1)
+    if (left.empty() || comm::seconds_since(begin) > 3) return;
+    if (comm::seconds_since(begin) > 1)
       for (pid_t pid : left) ::kill(pid, SIGKILL);
   }
 }

@@ -21,8 +21,6 @@ namespace {
 
 constexpr double kKillS = 4;  // for mpirun to end, after the ranks have
 
-double since(int64_t us) { return static_cast<double>(comm::steady_us() - us) / 1e6; }
-
 Diagnostic advised(Diagnostic d, std::string help) {
   d.help = std::move(help);
   return d;
@@ -47,7 +45,7 @@ int supervise(control::Coordinator& coordinator, Starter& starter, bool nccl) {
   LiveLine live;
   bool printing = false;
   for (std::optional<int> code; !(code = starter.ended()); printing = starter.hand_on(10)) {
-    if (!told && since(looked_at) > 0.2) {
+    if (!told && comm::seconds_since(looked_at) > 0.2) {
       looked_at = comm::steady_us(), told = starter.was_told_to_stop();
       if (told && asked == 0) {
         std::fprintf(stderr, "note: stopping: %s was asked to\n", nccl ? "the process that started the ranks" : "mpirun");
@@ -67,10 +65,10 @@ int supervise(control::Coordinator& coordinator, Starter& starter, bool nccl) {
     // mpirun does not end before its output is taken, and somebody may read that slowly.
     if (over_at == 0 || printing) over_at = comm::steady_us();
     // It would not bear a signal to stop while it ends its processes; their keepers notice its end.
-    if (since(over_at) > kKillS || (printing && signals() > 1)) starter.kill(SIGKILL);
+    if (comm::seconds_since(over_at) > kKillS || (printing && signals() > 1)) starter.kill(SIGKILL);
   }
   int code = *starter.ended();
-  for (int64_t end = comm::steady_us(); !coordinator.over() && since(end) < 1;) ::usleep(1000);  // what ranks said last
+  for (int64_t end = comm::steady_us(); !coordinator.over() && comm::seconds_since(end) < 1;) ::usleep(1000);  // what ranks said last
   if (!coordinator.over()) coordinator.fail(silent_end(code, nccl));
   return code;
 }

@@ -43,6 +43,7 @@ bool names(const std::string& list, const std::string& axis) {
   std::replace(text.begin(), text.end(), ',', ';');
   return text.find(";" + axis + ";") != text.npos;
 }
+
 // The temporal axis of the mesh, or a new one, along which the batch is cut as well.
 Status set_microbatches(ir::Module& module, CompileOptions& options) {
   if (options.microbatches > ir::kMaxRanks)
@@ -68,7 +69,6 @@ Status set_microbatches(ir::Module& module, CompileOptions& options) {
   }
   return ir::verify(module);
 }
-
 
 // Null: as the pass has it by default.
 const std::string* set_option(const CompileOptions& options, const std::string& pass, const std::string& option) {

@@ -39,6 +39,8 @@ struct Board {
 
 /// Now, on the clock of events.
 int64_t steady_us();
+/// Since a time of that clock.
+inline double seconds_since(int64_t us) { return static_cast<double>(steady_us() - us) / 1e6; }
 /// The sequence of the exchange that a rank which does not wait has come to; 0: none yet.
 inline uint64_t reached(const Board& board) { return board.on_gpu.load() ? board.over.load() : board.sequence.load(); }
 /// What stands in an event, or an empty text.

@@ -9,7 +9,7 @@ namespace nabla::comm {
 Status finish(Transport& transport, Result<Transport::Request> begun, double timeout_s, const std::string& name) {
   Transport::Request waited = NABLA_TRY(std::move(begun));
   for (int64_t begin = steady_us(); !NABLA_TRY(transport.test(waited)); ::usleep(200))
-    if (static_cast<double>(steady_us() - begin) > timeout_s * 1e6)
+    if (seconds_since(begin) > timeout_s)
       return error(Code::kTooLate, "rank {}: {} is not done in {} s", transport.rank(), name, timeout_s);
   return Ok{};
 }

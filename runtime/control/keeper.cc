@@ -87,7 +87,7 @@ Socket tell_coordinator(const Shared& s, pid_t child, int signal, int exit, std:
 
 void wait_until_closed(const Socket& coordinator) {
   char bytes[256];
-  for (int64_t begin = comm::steady_us(); coordinator && comm::steady_us() - begin < kMournS * 1'000'000;) {
+  for (int64_t begin = comm::steady_us(); coordinator && comm::seconds_since(begin) < kMournS;) {
     pollfd ready{coordinator.fd(), POLLIN, 0};
     if (::poll(&ready, 1, 100) == 1 && ::recv(coordinator.fd(), bytes, sizeof bytes, 0) == 0) return;
   }
@@ -178,10 +178,11 @@ bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
     write_report(shared);
     bool deaf = options.deaf != 0 && end.exit == options.deaf;
     Socket coordinator = deaf ? Socket() : tell_coordinator(shared, child, end.signal, end.exit, std::move(end.tail));
-    // Who is killed before it has met the others is known here alone.
+    // Of who is killed before it has met the others, or when they have no coordinator, nobody else hears.
     if (!deaf && !coordinator && !options.end && end.signal != 0)
-      std::fprintf(stderr, "rank %u: error[%s]: its process (%d on %s) was killed by signal %d (%s) before it had met the others\n",
-                   shared.rank.load(), code_name(Code::kPeerLost).c_str(), child, host_name().c_str(), end.signal, strsignal(end.signal));
+      std::fprintf(stderr, "rank %u: error[%s]: its process (%d on %s) was killed by signal %d (%s)%s\n", shared.rank.load(),
+                   code_name(Code::kPeerLost).c_str(), child, host_name().c_str(), end.signal, strsignal(end.signal),
+                   shared.address[0] == 0 ? " before it had met the others" : ", and the coordinator cannot be told");
     if (options.end)
       options.end();
     else

@@ -51,6 +51,16 @@ Result<std::shared_ptr<const CudaDriver>> CudaDriver::open() {
   return std::shared_ptr<const CudaDriver>(std::move(driver));
 }
 
+int CudaDriver::end_recording(CudaStream stream, bool keep, CudaGraphExec& ready) const {
+  ready = nullptr;
+  CudaGraph graph = nullptr;
+  int status = capture_end(stream, &graph);
+  if (keep && status == kCudaOk) status = graph_instantiate(&ready, graph, 0);
+  if (graph != nullptr) (void)graph_destroy(graph);
+  if (status != kCudaOk) ready = nullptr;
+  return status;
+}
+
 std::string CudaDriver::text(int status) const {
   const char *name = nullptr, *text = nullptr;
   if (error_name(status, &name) != kCudaOk || name == nullptr) name = "unknown status";

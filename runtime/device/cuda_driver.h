@@ -92,6 +92,14 @@ struct CudaDriver {
     if (status == kCudaOk) return Ok{};
     return failure(what, status);
   }
+
+  /// What this thread issues to the stream from here on goes into a graph, until `end_recording`.
+  Status begin_recording(CudaStream stream) const {
+    return check("recording a graph", capture_begin(stream, kThreadLocalCapture));
+  }
+  /// Makes what was recorded ready to launch, or with `keep` false throws it away. Null, with the driver's status, when it
+  /// cannot be recorded.
+  int end_recording(CudaStream stream, bool keep, CudaGraphExec& ready) const;
 };
 
 /// "13.0" of 13000.

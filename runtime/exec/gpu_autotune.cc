@@ -97,15 +97,12 @@ Result<bool> Autotuner::enter(Scratch& scratch, GpuLibraryCall& call, Entrant& e
   const float one = NABLA_TRY(time(scratch, run));
   if (one < 0) return false;
   entrant.runs = one > 0 ? std::clamp(static_cast<int>(std::ceil(kFillMs / one)), 1, kMostRuns) : kMostRuns;
-  (void)NABLA_TRY(driver_.check("recording a graph", driver_.capture_begin(stream_, device::kThreadLocalCapture)));
+  (void)NABLA_TRY(driver_.begin_recording(stream_));
   bool issued = true;
   for (int i = 0; i < entrant.runs && issued; ++i) issued = run();
-  device::CudaGraph graph = nullptr;
-  bool made = driver_.capture_end(stream_, &graph) == device::kCudaOk && issued &&
-              driver_.graph_instantiate(&entrant.graph, graph, 0) == device::kCudaOk;
-  if (graph != nullptr) (void)driver_.graph_destroy(graph);
-  if (made) scratch.graphs.push_back(entrant.graph);
-  return made;
+  if (driver_.end_recording(stream_, issued, entrant.graph) != device::kCudaOk || !issued) return false;
+  scratch.graphs.push_back(entrant.graph);
+  return true;
 }
 
 Status Autotuner::warm_up(CudaGraphExec graph) {

@@ -375,16 +375,11 @@ Status GpuEngine::issue(const RunRequest& r, bool& by_peers) {
 
 Status GpuEngine::record(const RunRequest& r, GpuLaunches& launches, bool& by_peers) {
   if (peers_ != nullptr) launches.exchanged = NABLA_TRY(peers_->record(static_cast<size_t>(launches.nodes)));
-  (void)NABLA_TRY(driver_.check("recording a graph", driver_.capture_begin(stream_, device::kThreadLocalCapture)));
+  (void)NABLA_TRY(driver_.begin_recording(stream_));
   Status issued = record_steps(r, launches, by_peers);
-  device::CudaGraph graph = nullptr;
-  int ended = driver_.capture_end(stream_, &graph);
-  int made = ended;
-  if (issued.ok() && ended == device::kCudaOk) made = driver_.graph_instantiate(&launches.graph, graph, 0);
-  if (graph != nullptr) (void)driver_.graph_destroy(graph);
+  int recorded = driver_.end_recording(stream_, issued.ok(), launches.graph);
   if (!issued.ok()) return issued;
-  if (made != device::kCudaOk) launches.graph = nullptr;
-  (void)NABLA_TRY(driver_.check("recording a graph", made));
+  (void)NABLA_TRY(driver_.check("recording a graph", recorded));
   return driver_.check("sending a graph", driver_.graph_upload(launches.graph, stream_));
 }
 

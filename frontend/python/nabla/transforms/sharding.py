@@ -4,7 +4,7 @@ import functools
 
 from .. import _nabla
 from .._mesh import (
-    P, PartitionSpec, ShardingSpec, names_of, need_mesh, parts_of, refuse, spec_for, wanting_multiples)
+    _LAYOUT, P, PartitionSpec, ShardingSpec, names_of, need_mesh, parts_of, refuse, spec_for, wanting_multiples)
 from .._trace import Arguments, Result, name_of, per_leaf
 from .._core import Tensor
 from ..compiled import jit, trace
@@ -110,7 +110,7 @@ def _result_at(path):
 def _prefix(what, func, specs, tree):
     """The layout of every leaf of the tree: `specs` are a tree that begins as it."""
     whole = "results" if what == "out_specs" else "arguments"
-    out = per_leaf(f"shard_map: {what} of {name_of(func)}", specs, tree, _is_spec, 210, whole)
+    out = per_leaf(f"shard_map: {what} of {name_of(func)}", specs, tree, _is_spec, _LAYOUT, whole)
     for spec in out:
         if not _is_spec(spec):
             raise TypeError(f"shard_map: {what} of {name_of(func)} has {spec!r}, expected a PartitionSpec such as "
