@@ -332,6 +332,27 @@ TEST(Control, WhatListensElsewhereIsNoCoordinator) {
   EXPECT_EQ(member.errors()[0].help, "the rendezvous is an address of rank 0's machine, with a port that nothing else uses there");
 }
 
+// The coordinator may take a rank that has not said a word yet for one of many strangers, and close its connection.
+TEST(Control, WhoIsClosedBeforeAnAnswerTriesAgain) {
+  Job job(1);
+  MemberOptions o = job.of(0);
+  o.address = "127.0.0.1:0";
+  auto listener = listen_at(o.address);
+  ASSERT_TRUE(listener.ok());
+  std::thread other([&] {
+    for (bool closes : {true, true, false}) {
+      pollfd ready{listener->fd(), POLLIN, 0};
+      ASSERT_EQ(::poll(&ready, 1, 5000), 1);
+      Socket connection(::accept(listener->fd(), nullptr, nullptr));
+      if (!closes) write_all(connection, frame({.kind = Kind::Verdict, .text = "heard"}), 1);
+    }
+  });
+  auto member = job.join(o);
+  other.join();
+  ASSERT_FALSE(member.ok());
+  EXPECT_EQ(member.errors()[0].message, "heard");
+}
+
 TEST(Control, ManyStrangersKeepNobodyOut) {
   Job job(3);
   std::atomic<bool> done = false;

@@ -31,12 +31,7 @@ class Member::Client {
   }
 
   Status join() {
-    socket_ = NABLA_TRY(connect_to(options_.address, options_.join_s));
-    MessageT hello{.kind = Kind::Hello};
-    hello.token = options_.token, hello.epoch = options_.epoch, hello.rank = options_.rank, hello.ranks = options_.ranks;
-    hello.pid = getpid(), hello.host = host_name(), hello.bundle = options_.bundle, hello.mesh = options_.mesh, hello.job = options_.job;
-    hello.clock_us = wall_us();
-    send(hello);
+    (void)NABLA_TRY(introduce());
     thread_ = std::thread([this] { serve(); });
     std::unique_lock lock(mutex_);
     // The coordinator says who is missing: this rank alone cannot know.
@@ -90,6 +85,7 @@ class Member::Client {
   }
 
  private:
+  static constexpr int kTries = 10;  // to be heard, in a second
   static constexpr const char* kDeaf = "it takes nothing that is sent";
   Diagnostic lost(const char* why) const {
     if (!answered_) {
@@ -99,6 +95,27 @@ class Member::Client {
       return d;
     }
     return error(Code::kCoordinatorLost, "rank {} has lost the coordinator at {}: {}", options_.rank, options_.address, why);
+  }
+
+  // A coordinator that strangers flood closes connections on which nothing was said yet, and this rank's may be one: it tries
+  // again. Whoever closes each of them is no coordinator, which `serve` says.
+  Status introduce() {
+    MessageT hello{.kind = Kind::Hello};
+    hello.token = options_.token, hello.epoch = options_.epoch, hello.rank = options_.rank, hello.ranks = options_.ranks;
+    hello.pid = getpid(), hello.host = host_name(), hello.bundle = options_.bundle, hello.mesh = options_.mesh, hello.job = options_.job;
+    socket_ = NABLA_TRY(connect_to(options_.address, options_.join_s));
+    for (int tries = 1;; ++tries) {
+      hello.clock_us = wall_us();
+      send(hello);
+      pollfd answer{socket_.fd(), POLLIN, 0};
+      char byte = 0;
+      if (::poll(&answer, 1, static_cast<int>(options_.lost_s * 1000)) != 1) return Ok{};
+      if (tries == kTries || ::recv(socket_.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) return Ok{};
+      ::usleep(20'000 * static_cast<unsigned>(tries));
+      Result<Socket> again = connect_to(options_.address, 1);
+      if (!again.ok()) return Ok{};
+      socket_ = std::move(*again);
+    }
   }
 
   bool send(const MessageT& m) {
