@@ -56,7 +56,7 @@ Wide smaller(Wide a, Wide b) {
 }
 
 template <class Wide, class F>
-void each(Wide* sum, const Wide* next, int64_t count, F f) {
+void each(Wide* __restrict sum, const Wide* __restrict next, int64_t count, F f) {
   for (int64_t i = 0; i < count; ++i) sum[i] = f(sum[i], next[i]);
 }
 
