@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/bench.h"
+#include "runtime/base/literal.h"
 #include "runtime/comm/local.h"
 #include "runtime/comm/plain_table.h"
 
@@ -27,10 +28,13 @@ double all_reduce_seconds(uint32_t ranks, uint64_t bytes, int calls, bool spin, 
   std::vector<std::thread> threads;
   for (uint32_t r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
-      std::vector<float> from(bytes / 4, 1.0f), to(bytes / 4);
+      // Where programs' values lie: on large pages.
+      Literal from(DType::kF32, {static_cast<int64_t>(bytes / 4)}), to = from;
+      std::fill_n(static_cast<float*>(from.mutable_data()), bytes / 4, 1.0f);
+      std::fill_n(static_cast<float*>(to.mutable_data()), bytes / 4, 0.0f);
       comm::CollectiveCall call{.kind = format::CollectiveKind::AllReduce};
       call.reduction = format::Reduction::Sum, call.dtype = format::DType::F32;
-      call.from = from.data(), call.to = to.data(), call.bytes = bytes;
+      call.from = from.data(), call.to = to.mutable_data(), call.bytes = bytes;
       comm::Communicator& own = world.rank(r);
       ready.fetch_add(1);
       while (ready.load() < ranks) std::this_thread::yield();

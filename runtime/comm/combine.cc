@@ -8,17 +8,28 @@
 
 #include "runtime/base/dtype.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace nabla::comm {
 namespace {
 
 using format::Reduction;
 
-constexpr int64_t kBlock = 1024;  // elements that are combined at a time, in the cache
+constexpr int64_t kBlock = 128;      // elements that are combined at a time: reads of the next overlap with writes of these
+constexpr int64_t kLarge = 4 << 20;  // bytes of a result that no cache is to keep
+
+// Whether elements are of the type that they are combined in.
+template <class Wide>
+bool is(DType dtype) {
+  return bytes_of(dtype) == static_cast<int>(sizeof(Wide)) && is_float(dtype) == std::is_floating_point_v<Wide>;
+}
 
 // From elements to the type that they are combined in, and back.
 template <class Wide>
 void load(DType dtype, const void* from, int64_t at, int64_t count, Wide* to) {
-  if (bytes_of(dtype) == static_cast<int>(sizeof(Wide)) && is_float(dtype) == std::is_floating_point_v<Wide>) {
+  if (is<Wide>(dtype)) {
     std::memcpy(to, static_cast<const Wide*>(from) + at, static_cast<size_t>(count) * sizeof(Wide));
     return;
   }
@@ -31,7 +42,7 @@ void load(DType dtype, const void* from, int64_t at, int64_t count, Wide* to) {
 
 template <class Wide>
 void store(DType dtype, const Wide* from, int64_t at, int64_t count, void* to) {
-  if (bytes_of(dtype) == static_cast<int>(sizeof(Wide)) && is_float(dtype) == std::is_floating_point_v<Wide>) {
+  if (is<Wide>(dtype)) {
     std::memcpy(static_cast<Wide*>(to) + at, from, static_cast<size_t>(count) * sizeof(Wide));
     return;
   }
@@ -60,6 +71,26 @@ void each(Wide* __restrict sum, const Wide* __restrict next, int64_t count, F f)
   for (int64_t i = 0; i < count; ++i) sum[i] = f(sum[i], next[i]);
 }
 
+// Copies past the caches: a line that is written whole need not be read before.
+void stream(void* to, const void* from, int64_t bytes) {
+#ifdef __SSE2__
+  if (reinterpret_cast<uintptr_t>(to) % 16 == 0) {
+    int64_t whole = bytes / 16;
+    for (int64_t i = 0; i < whole; ++i)
+      _mm_stream_si128(static_cast<__m128i*>(to) + i, _mm_loadu_si128(static_cast<const __m128i*>(from) + i));
+    to = static_cast<__m128i*>(to) + whole, from = static_cast<const __m128i*>(from) + whole, bytes -= whole * 16;
+  }
+#endif
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+// Streamed stores are seen by who waits for this rank.
+void end_stream() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
+
 // Signed integers wrap as unsigned ones do.
 template <class Wide>
 void join(Reduction reduction, Wide* sum, const Wide* next, int64_t count) {
@@ -84,19 +115,31 @@ void join(Reduction reduction, Wide* sum, const Wide* next, int64_t count) {
   }
 }
 
+// Elements [at, at + count): where they lie if they can be read there, else in `room`.
+template <class Wide>
+const Wide* elements(DType dtype, const void* from, int64_t at, int64_t count, Wide* room) {
+  if (is<Wide>(dtype) && reinterpret_cast<uintptr_t>(from) % alignof(Wide) == 0) return static_cast<const Wide*>(from) + at;
+  load(dtype, from, at, count, room);
+  return room;
+}
+
 template <class Wide>
 void combine_as(Reduction reduction, DType dtype, std::span<const void* const> parts, std::span<void* const> to,
                 int64_t begin, int64_t end) {
-  Wide sum[kBlock], next[kBlock];
+  Wide sum[kBlock], room[kBlock];
+  bool past_caches = is<Wide>(dtype) && (end - begin) * static_cast<int64_t>(sizeof(Wide)) >= kLarge;
   for (int64_t at = begin; at < end; at += kBlock) {
     int64_t count = std::min(kBlock, end - at);
     load(dtype, parts[0], at, count, sum);
-    for (size_t p = 1; p < parts.size(); ++p) {
-      load(dtype, parts[p], at, count, next);
-      join(reduction, sum, next, count);
+    for (size_t p = 1; p < parts.size(); ++p) join(reduction, sum, elements(dtype, parts[p], at, count, room), count);
+    for (void* out : to) {
+      if (past_caches)
+        stream(static_cast<Wide*>(out) + at, sum, count * static_cast<int64_t>(sizeof(Wide)));
+      else
+        store(dtype, sum, at, count, out);
     }
-    for (void* out : to) store(dtype, sum, at, count, out);
   }
+  if (past_caches) end_stream();
 }
 
 }  // namespace

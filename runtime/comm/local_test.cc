@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "runtime/base/spin.h"
+#include "runtime/comm/combine.h"
 #include "runtime/comm/conformance.h"
 
 namespace nabla::comm {
@@ -164,6 +165,25 @@ TEST(LocalRanks, WhoDoesNotComeIsAnError) {
   });
   EXPECT_FALSE(again);
   EXPECT_EQ(sums[0] + sums[1], 4);
+}
+
+// Results that no cache keeps are written another way where they are aligned.
+TEST(Combine, LargeResultsAreRightWhereverTheyLie) {
+  constexpr int64_t kCount = (1 << 20) + 131, kBegin = 4;
+  std::vector<float> a(kBegin + kCount), b(a.size());
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 1009), b[i] = static_cast<float>(i % 31) / 4;
+  for (int64_t offset : {0, 1}) {
+    std::vector<float> out(kBegin + kCount + 2, -1.0f), in_place = b;
+    const void* parts[] = {a.data(), in_place.data()};
+    void* to[] = {out.data() + offset, in_place.data()};
+    combine(Reduction::Sum, format::DType::F32, parts, to, kBegin, kBegin + kCount);
+    for (int64_t i = 0; i < kBegin; ++i) ASSERT_EQ(out[static_cast<size_t>(i + offset)], -1.0f) << i;
+    for (size_t i = kBegin; i < a.size(); ++i) {
+      ASSERT_EQ(out[i + static_cast<size_t>(offset)], a[i] + b[i]) << i;
+      ASSERT_EQ(in_place[i], a[i] + b[i]) << i;
+    }
+    EXPECT_EQ(out[a.size() + static_cast<size_t>(offset)], -1.0f);
+  }
 }
 
 }  // namespace
