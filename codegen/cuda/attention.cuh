@@ -81,8 +81,8 @@ struct nb_heads {
     const long b = row / heads * mask_batch / (rows / heads), h = mask_heads == 1 ? 0 : row % heads;
     return mask + (b * mask_heads + h) * queries * keys;
   }
-  template <bool causal, class M> __device__ bool sees(long i, long j, const M* own_mask) const {
-    if (i >= queries || j >= keys || (causal && j > i + diagonal)) return false;
+  template <bool causal, class M> __device__ bool sees(int i, int j, const M* own_mask) const {
+    if (i >= int(queries) || j >= int(keys) || (causal && j > i + int(diagonal))) return false;
     return !own_mask || bool(own_mask[i * keys + j]);
   }
   // Of the weight of query i and key 0; `own` counts the heads that share the stream.

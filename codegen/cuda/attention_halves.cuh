@@ -1,7 +1,10 @@
-// Attention of bf16 and f16 on tensor cores. F: fragments of 16 rows that each of `threads` / 32 warps keeps of the block's
-// tile of R rows. Tiles that a block walks lie in two places: one is copied while the other is multiplied. What the first
-// product gives is the next one's operand as it lies in registers: two neighbouring 16 x 8 results are a 16 x 16 factor.
+// Attention of bf16 and f16 on tensor cores. Tiles that a block walks lie in `stages` places: one is multiplied while others are
+// copied. What the first product gives is the next one's factor as it lies in registers: two neighbouring 16 x 8 results are
+// a 16 x 16 factor. Who multiplies is a type, `By`: warps (mma), or warpgroups of four (wgmma, sm_90a). It has the tiles in
+// shared memory, how many fragments of 16 rows a warp keeps, how many rows are multiplied together and where they start, and
+// products, which are begun, and done after await(): all but the last `pending` ones.
 
+// ---- By warps, each with F fragments of 16 rows of the block's tile
 // A of mma.m16n8k16 from 16 rows, and B from 16 rows that are its columns (two of 8), or from 16 rows that are its k.
 template <class T> NB_FN void nb_load_a(unsigned (&x)[4], const T* tile, int pitch) {
   const int lane = threadIdx.x % 32;
@@ -15,66 +18,119 @@ template <class T> NB_FN void nb_load_b_of_k(unsigned (&y)[4], const T* tile, in
   const int lane = threadIdx.x % 32;
   nb_ldmatrix_x4_trans(y, tile + lane % 16 * pitch + lane / 16 * 8);
 }
-
-// acc[f][n] += A[f] B[n]': F x 16 rows of `a`, 8 rows of `b` for each n, `depth` elements each.
-template <int F, int tiles, int depth, class T>
-NB_FN void nb_halves_product(float (&acc)[F][tiles][4], const T* a, int a_pitch, const T* b, int b_pitch) {
+// Of the results that are a fragment of the next product's factor.
+template <class T, int steps> NB_FN void nb_load_results(unsigned (&x)[4], const float (&p)[steps][4], int k) {
 #pragma unroll
-  for (int k = 0; k < depth; k += 16) {
-    unsigned x[F][4];
-#pragma unroll
-    for (int f = 0; f < F; ++f) nb_load_a(x[f], a + f * 16 * a_pitch + k, a_pitch);
-#pragma unroll
-    for (int n = 0; n < tiles; n += 2) {
-      unsigned y[4];
-      nb_load_b(y, b + n * 8 * b_pitch + k, b_pitch);
-#pragma unroll
-      for (int f = 0; f < F; ++f) nb_mma_16816(acc[f][n], x[f], y, T{}), nb_mma_16816(acc[f][n + 1], x[f], y + 2, T{});
-    }
-  }
-}
-// acc[f][n] += P[f] B[n]: P is results of a product, B the rows of a tile from its column n * 8 on.
-template <int F, int steps, int tiles, class T>
-NB_FN void nb_halves_product_of(float (&acc)[F][tiles][4], const float (&p)[F][steps][4], const T* b, int b_pitch) {
-#pragma unroll
-  for (int k = 0; k < steps; k += 2) {
-    unsigned x[F][4];
-#pragma unroll
-    for (int f = 0; f < F; ++f)
-#pragma unroll
-      for (int r = 0; r < 4; ++r) x[f][r] = nb_two(T{}, p[f][k + r / 2][r % 2 * 2], p[f][k + r / 2][r % 2 * 2 + 1]);
-#pragma unroll
-    for (int n = 0; n < tiles; n += 2) {
-      unsigned y[4];
-      nb_load_b_of_k(y, b + k * 8 * b_pitch + n * 8, b_pitch);
-#pragma unroll
-      for (int f = 0; f < F; ++f) nb_mma_16816(acc[f][n], x[f], y, T{}), nb_mma_16816(acc[f][n + 1], x[f], y + 2, T{});
-    }
-  }
+  for (int r = 0; r < 4; ++r) x[r] = nb_two(T{}, p[k + r / 2][r % 2 * 2], p[k + r / 2][r % 2 * 2 + 1]);
 }
 
-// Starts copies of `rows` rows of `width` elements, of which `have` are there, padded with zeros.
-template <int rows, int width, int pitch, int threads, class T> NB_FN void nb_copy_rows(T* tile, const T* from, long have) {
-  constexpr int padded = NB_UP(width, 16);
-  if (width % 8 == 0 && nb_is_aligned(from)) {
+template <int F> struct nb_by_warps {
+  static constexpr int fragments = F, together = F * 16, stages = 2;
+  static __device__ int start() { return threadIdx.x / 32 * together; }
+  // Rows are padded, so that those that ldmatrix reads together lie in different banks.
+  template <class T, int rows, int width> struct Tile {
+    static constexpr int depth = NB_UP(width, 16), pitch = depth + 8, size = rows * pitch;
+    T* at;
+    __device__ T* place(int r, int c) const { return at + r * pitch + c; }
+  };
+  // acc[f][n] += A[f] B[n]': F x 16 rows of `a` from `start` on, 8 rows of `b` for each n.
+  template <int tiles, class T, int R, int C, int D>
+  static __device__ void product(float (&acc)[F][tiles][4], Tile<T, R, D> a, int start, Tile<T, C, D> b) {
 #pragma unroll
-    for (int first = 0; first < rows * padded / 8; first += threads) {
-      const int p = first + threadIdx.x, r = p / (padded / 8), c = p % (padded / 8) * 8;
-      if (rows * padded / 8 % threads != 0 && r >= rows) break;
-      if (r < have && c < width) nb_cp_async_16(tile + r * pitch + c, from + r * width + c);
-      else nb_store_pack(tile + r * pitch + c, nb_pack<T, 8>{});
+    for (int k = 0; k < a.depth; k += 16) {
+      unsigned x[F][4];
+#pragma unroll
+      for (int f = 0; f < F; ++f) nb_load_a(x[f], a.place(start + f * 16, k), a.pitch);
+#pragma unroll
+      for (int n = 0; n < tiles; n += 2) {
+        unsigned y[4];
+        nb_load_b(y, b.place(n * 8, k), b.pitch);
+#pragma unroll
+        for (int f = 0; f < F; ++f) nb_mma_16816(acc[f][n], x[f], y, T{}), nb_mma_16816(acc[f][n + 1], x[f], y + 2, T{});
+      }
+    }
+  }
+  // acc[f][n] += P[f] B[n]: P is results of a product, B the rows of a tile from its column n * 8 on.
+  template <int steps, int tiles, class T, int C, int W>
+  static __device__ void product_of(float (&acc)[F][tiles][4], const float (&p)[F][steps][4], Tile<T, C, W> b) {
+#pragma unroll
+    for (int k = 0; k < steps; k += 2) {
+      unsigned x[F][4];
+#pragma unroll
+      for (int f = 0; f < F; ++f) nb_load_results<T>(x[f], p[f], k);
+#pragma unroll
+      for (int n = 0; n < tiles; n += 2) {
+        unsigned y[4];
+        nb_load_b_of_k(y, b.place(k * 8, n * 8), b.pitch);
+#pragma unroll
+        for (int f = 0; f < F; ++f) nb_mma_16816(acc[f][n], x[f], y, T{}), nb_mma_16816(acc[f][n + 1], x[f], y + 2, T{});
+      }
+    }
+  }
+  template <int pending, int tiles> static __device__ void await(float (&)[F][tiles][4]) {}
+  static __device__ void see_copies() {}
+};
+
+// ---- By warpgroups, each with 64 rows of the block's tile, and widths that are multiples of 64
+#if defined(NB_EMULATOR) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+struct nb_by_warpgroups {
+  static constexpr int fragments = 1, together = 64, stages = 3;
+  static __device__ int start() { return nb_wg_group() * together; }
+  // 64 columns, swizzled, of all rows, then the next 64.
+  template <class T, int rows, int width> struct Tile {
+    static constexpr int depth = width, size = rows * width;
+    T* at;
+    __device__ T* place(int r, int c) const { return at + c / 64 * (rows * 64) + nb_wg_place<true>(r, c % 64); }
+  };
+  template <int tiles, class T, int R, int C, int D>
+  static __device__ void product(float (&acc)[1][tiles][4], Tile<T, R, D> a, int start, Tile<T, C, D> b) {
+    nb_wg_fence();
+#pragma unroll
+    for (int k = 0; k < D; k += 16) nb_wg_mma<true, true>(acc, a.at + k / 64 * (R * 64) + start * 64, b.at + k / 64 * (C * 64), k / 16 % 4);
+    nb_wg_commit();
+  }
+  template <int steps, int tiles, class T, int C, int W>
+  static __device__ void product_of(float (&acc)[1][tiles][4], const float (&p)[1][steps][4], Tile<T, C, W> b) {
+    unsigned x[steps / 2][4];
+#pragma unroll
+    for (int k = 0; k < steps; k += 2) nb_load_results<T>(x[k / 2], p[0], k);
+    nb_wg_fence();
+#pragma unroll
+    for (int k = 0; k < steps / 2; ++k) nb_wg_mma_of<C>(acc, x[k], b.at, k);
+    nb_wg_commit();
+  }
+  template <int pending, int tiles> static __device__ void await(float (&acc)[1][tiles][4]) {
+    nb_wg_wait<pending>();
+    nb_wg_hold(acc);
+  }
+  static __device__ void see_copies() { nb_wg_see_copies(); }
+};
+#endif
+
+// ---- Tiles
+template <class... T> NB_FN bool nb_are_aligned(const T*... at) { return (nb_is_aligned(at) && ...); }
+// Starts copies of the tile's rows, of which `have` are there, padded with zeros; `aligned`: `from` is.
+template <int rows, int width, int threads, class Tile, class T>
+NB_FN void nb_copy_rows(Tile tile, const T* from, int have, bool aligned) {
+  if (width % 8 == 0 && aligned) {
+    constexpr int packs = Tile::depth / 8;
+#pragma unroll
+    for (int first = 0; first < rows * packs; first += threads) {
+      const int p = first + threadIdx.x, r = p / packs, c = p % packs * 8;
+      if (rows * packs % threads != 0 && r >= rows) break;
+      nb_cp_async_16_if(tile.place(r, c), from + r * width + c, r < have && c < width);
     }
   } else {
-    for (int p = threadIdx.x; p < rows * padded; p += threads) {
-      const int r = p / padded, c = p % padded;
+    for (int p = threadIdx.x; p < rows * Tile::depth; p += threads) {
+      const int r = p / Tile::depth, c = p % Tile::depth;
       T x = {};
       if (r < have && c < width) x = from[r * width + c];
-      tile[r * pitch + c] = x;
+      *tile.place(r, c) = x;
     }
   }
 }
 template <int width, int F, int tiles, class T>
-NB_FN void nb_store_halves(T* to, long have, const float (&x)[F][tiles][4]) {
+NB_FN void nb_store_halves(T* to, int have, const float (&x)[F][tiles][4]) {
   const int lane = threadIdx.x % 32;
   const bool pairs = width % 2 == 0 && (unsigned long)to % 4 == 0;
 #pragma unroll
@@ -97,10 +153,10 @@ NB_FN void nb_store_halves(T* to, long have, const float (&x)[F][tiles][4]) {
 }
 
 // The blocks of a grid take the tiles of all rows; of a causal call those first that see most.
-struct nb_tile { long row, first; };
+struct nb_tile { long row; int first; };
 template <bool last_first> NB_FN nb_tile nb_tile_of(long block, long rows, long tiles, int size) {
   const long tile = block / rows;
-  return {block % rows, (last_first ? tiles - 1 - tile : tile) * size};
+  return {block % rows, int(last_first ? tiles - 1 - tile : tile) * size};
 }
 
 template <int F, int tiles> NB_FN void nb_scale(float (&acc)[F][tiles][4], float by) {
@@ -109,7 +165,8 @@ template <int F, int tiles> NB_FN void nb_scale(float (&acc)[F][tiles][4], float
       for (int e = 0; e < 4; ++e) acc[f][n][e] *= by;
 }
 
-constexpr float kNbLog2e = 1.44269504088896341f, kNbLn2 = 0.693147180559945309f;
+// Weights are powers of 2 below 2^kNbGrowth: so far may a row's maximum grow before its sums are shrunk.
+constexpr float kNbLog2e = 1.44269504088896341f, kNbLn2 = 0.693147180559945309f, kNbGrowth = 8;
 
 // A step of the softmax of scores p: weights in their place, with a running maximum and sum of every row, by which earlier
 // sums are shrunk. `kept`: of the warp's rows, where weights are dropped.
@@ -129,7 +186,9 @@ NB_FN void nb_halves_softmax(float (&p)[F][C / 8][4], float (&acc)[F][tiles][4],
       for (int n = 0; n < C / 8; ++n) most = fmaxf(most, fmaxf(p[f][n][2 * half] * sign, p[f][n][2 * half + 1] * sign));
       for (int lanes = 1; lanes < 4; lanes *= 2) most = fmaxf(most, nb_shuffle_xor(most, lanes));
       most = fmaxf(top[f][half], most * (scale * sign));
+      if (most - top[f][half] <= kNbGrowth) most = top[f][half];
       const float base = most == none ? 0.0f : most, shrink = nb_exp2_of_halves(top[f][half] - base);
+      const bool grows = top[f][half] != most;
       top[f][half] = most, sum[f][half] *= shrink;
 #pragma unroll
       for (int n = 0; n < C / 8; ++n)
@@ -139,49 +198,66 @@ NB_FN void nb_halves_softmax(float (&p)[F][C / 8][4], float (&acc)[F][tiles][4],
           // Weights of 0 are those that nobody drew for.
           if (drops && p[f][n][e] > 0 && !kept[r * (C + 4) + n * 8 + lane % 4 * 2 + e % 2]) p[f][n][e] = 0;
         }
+      if (!__any_sync(0xffffffffu, grows)) continue;
 #pragma unroll
       for (int n = 0; n < tiles; ++n) acc[f][n][2 * half] *= shrink, acc[f][n][2 * half + 1] *= shrink;
     }
 }
 
-template <int R, int C, int F, int D, int W, bool causal, bool drops, class T, class M>
+template <class By, int R, int C, int D, int W, bool causal, bool drops, class T, class M>
 NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* logsumexp, const T* q, const T* k,
                                const T* v, const M* mask, const unsigned* key) {
-  constexpr int threads = R / F * 2, pitch = NB_UP(D, 16) + 8, pitch_w = NB_UP(W, 16) + 8, stage = C * (pitch + pitch_w);
-  T *q_tile = (T*)room, *kv_tiles = q_tile + R * pitch;
-  unsigned char* kept = (unsigned char*)(kv_tiles + 2 * stage);
-  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16;
+  constexpr int F = By::fragments, threads = R / F * 2;
+  using Queries = typename By::template Tile<T, R, D>;
+  using Keys = typename By::template Tile<T, C, D>;
+  using Values = typename By::template Tile<T, C, W>;
+  constexpr int stage = Keys::size + Values::size;
+  const Queries q_tile{(T*)room};
+  T* const stages = q_tile.at + Queries::size;
+  unsigned char* kept = (unsigned char*)(stages + By::stages * stage);
+  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = By::start();
   // A scale of 0 stays one that leaves what nobody sees at minus infinity.
   const float none = -__builtin_inff(), scale = s.scale == 0 ? 1e-38f : s.scale * kNbLog2e, sign = scale < 0 ? -1.0f : 1.0f;
-  const long tiles = (s.queries + R - 1) / R;
+  const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
+  const long tiles = (queries + R - 1) / R;
+  const bool aligned = nb_are_aligned(q, k, v);
   for (long block = blockIdx.x; block < s.rows * tiles; block += gridDim.x) {
     const nb_tile at = nb_tile_of<causal>(block, s.rows, tiles, R);
-    const long row = at.row, first = at.first, own = first + own_rows, kv = s.keys_of(row);
+    const long row = at.row, kv = s.keys_of(row);
+    const int first = at.first, own = first + own_rows;
     const M* own_mask = s.mask_of(row, mask);
     const T *k_from = k + kv * s.keys * D, *v_from = v + kv * s.keys * W;
     float acc[F][NB_UP(W, 16) / 8][4] = {}, top[F][2], sum[F][2] = {};
     for (int f = 0; f < F; ++f) top[f][0] = top[f][1] = none;
-    const long seen = first + R + s.diagonal, last = causal && seen < s.keys ? seen : s.keys;
-    nb_copy_rows<R, D, pitch, threads>(q_tile, q + (row * s.queries + first) * D, s.queries - first);
-    auto copy = [&](long j0, T* to) {
-      nb_copy_rows<C, D, pitch, threads>(to, k_from + j0 * D, s.keys - j0);
-      nb_copy_rows<C, W, pitch_w, threads>(to + C * pitch, v_from + j0 * W, s.keys - j0);
+    const int seen = first + R + diagonal, last = causal && seen < keys ? seen : keys;
+    nb_copy_rows<R, D, threads>(q_tile, q + (row * s.queries + first) * D, queries - first, aligned);
+    auto copy = [&](int step) {
+      T* const to = stages + step % By::stages * stage;
+      const int j0 = step * C;
+      if (j0 < last) {
+        nb_copy_rows<C, D, threads>(Keys{to}, k_from + long(j0) * D, keys - j0, aligned);
+        nb_copy_rows<C, W, threads>(Values{to + Keys::size}, v_from + long(j0) * W, keys - j0, aligned);
+      }
       nb_cp_commit();
     };
-    if (last > 0) copy(0, kv_tiles);
-    for (long j0 = 0, step = 0; j0 < last; j0 += C, ++step) {
-      const T *k_tile = kv_tiles + step % 2 * stage, *v_tile = k_tile + C * pitch;
-      nb_cp_wait<0>();
+    for (int step = 0; step < By::stages - 1; ++step) copy(step);
+    for (int j0 = 0, step = 0; j0 < last; j0 += C, ++step) {
+      const Keys k_tile{stages + step % By::stages * stage};
+      const Values v_tile{k_tile.at + Keys::size};
+      nb_cp_wait<By::stages - 2>();
+      By::see_copies();
       __syncthreads();
-      if (j0 + C < last) copy(j0 + C, kv_tiles + (step + 1) % 2 * stage);
+      copy(step + By::stages - 1);
       if constexpr (drops) {
         nb_load_kept<R, C, C + 4>(kept, s, key, row, first, j0);
         __syncthreads();
       }
+      if (causal && j0 > first + start + By::together - 1 + diagonal) continue;
       float p[F][C / 8][4] = {};
-      nb_halves_product<F, C / 8, NB_UP(D, 16)>(p, q_tile + own_rows * pitch, pitch, k_tile, pitch);
+      By::product(p, q_tile, start, k_tile);
+      By::template await<0>(p);
       // Nobody has drawn for queries that are not there.
-      const bool edge = own_mask || j0 + C > s.keys || (causal && j0 + C - 1 > own + s.diagonal) || (drops && own + F * 16 > s.queries);
+      const bool edge = own_mask || j0 + C > keys || (causal && j0 + C - 1 > own + diagonal) || (drops && own + F * 16 > queries);
       if (edge) {
 #pragma unroll
         for (int f = 0; f < F; ++f)
@@ -193,7 +269,8 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
                 p[f][n][e] = none * sign;
       }
       nb_halves_softmax<C, drops>(p, acc, top, sum, scale, kept + own_rows * (C + 4));
-      nb_halves_product_of(acc, p, v_tile, pitch_w);
+      By::product_of(acc, p, v_tile);
+      By::template await<0>(acc);
     }
 #pragma unroll
     for (int f = 0; f < F; ++f)
@@ -203,63 +280,87 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
         const float total = sum[f][half], share = total > 0 ? (drops ? s.kept : 1.0f) / total : 0.0f;
 #pragma unroll
         for (int n = 0; n < NB_UP(W, 16) / 8; ++n) acc[f][n][2 * half] *= share, acc[f][n][2 * half + 1] *= share;
-        const long i = own + f * 16 + lane / 4 + half * 8;
-        if (lane % 4 == 0 && i < s.queries)
+        const int i = own + f * 16 + lane / 4 + half * 8;
+        if (lane % 4 == 0 && i < queries)
           logsumexp[row * s.queries + i] = total > 0 ? top[f][half] * kNbLn2 + nb_log(total) : none;
       }
-    nb_store_halves<W>(out + (row * s.queries + own) * W, s.queries - own, acc);
+    nb_store_halves<W>(out + (row * s.queries + own) * W, queries - own, acc);
     nb_cp_wait<0>();  // of a block that saw no key
     __syncthreads();
   }
 }
 
 // dQ of a tile of queries, over the keys that it sees.
-template <int R, int C, int F, int D, int W, bool causal, bool drops, class T, class M>
+template <class By, int R, int C, int D, int W, bool causal, bool drops, class T, class M>
 NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* dq, const T* q, const T* k, const T* v,
                                             const float* logsumexp, const float* delta, const T* ct, const M* mask,
                                             const unsigned* key) {
-  constexpr int threads = R / F * 2, pitch = NB_UP(D, 16) + 8, pitch_w = NB_UP(W, 16) + 8, stage = C * (pitch + pitch_w);
-  T *q_tile = (T*)room, *ct_tile = q_tile + R * pitch, *kv_tiles = ct_tile + R * pitch_w;
-  unsigned char* kept = (unsigned char*)(kv_tiles + 2 * stage);
-  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16;
+  constexpr int F = By::fragments, threads = R / F * 2;
+  using Queries = typename By::template Tile<T, R, D>;
+  using Slopes = typename By::template Tile<T, R, W>;
+  using Keys = typename By::template Tile<T, C, D>;
+  using Values = typename By::template Tile<T, C, W>;
+  constexpr int stage = Keys::size + Values::size;
+  const Queries q_tile{(T*)room};
+  const Slopes ct_tile{q_tile.at + Queries::size};
+  T* const stages = ct_tile.at + Slopes::size;
+  unsigned char* kept = (unsigned char*)(stages + By::stages * stage);
+  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = By::start();
   const float scale = s.scale * kNbLog2e;
-  const long tiles = (s.queries + R - 1) / R;
+  const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
+  const long tiles = (queries + R - 1) / R;
+  const bool aligned = nb_are_aligned(q, k, v, ct);
   for (long block = blockIdx.x; block < s.rows * tiles; block += gridDim.x) {
     const nb_tile at = nb_tile_of<causal>(block, s.rows, tiles, R);
-    const long row = at.row, first = at.first, own = first + own_rows, kv = s.keys_of(row);
+    const long row = at.row, kv = s.keys_of(row);
+    const int first = at.first, own = first + own_rows;
     const M* own_mask = s.mask_of(row, mask);
     const T *k_from = k + kv * s.keys * D, *v_from = v + kv * s.keys * W;
-    nb_copy_rows<R, D, pitch, threads>(q_tile, q + (row * s.queries + first) * D, s.queries - first);
-    nb_copy_rows<R, W, pitch_w, threads>(ct_tile, ct + (row * s.queries + first) * W, s.queries - first);
+    nb_copy_rows<R, D, threads>(q_tile, q + (row * s.queries + first) * D, queries - first, aligned);
+    nb_copy_rows<R, W, threads>(ct_tile, ct + (row * s.queries + first) * W, queries - first, aligned);
     float acc[F][NB_UP(D, 16) / 8][4] = {}, base[F][2] = {}, loses[F][2] = {};
 #pragma unroll
     for (int f = 0; f < F; ++f)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const long i = own + f * 16 + lane / 4 + half * 8;
-        if (i < s.queries) base[f][half] = logsumexp[row * s.queries + i] * kNbLog2e, loses[f][half] = delta[row * s.queries + i];
+        const int i = own + f * 16 + lane / 4 + half * 8;
+        if (i < queries) base[f][half] = logsumexp[row * s.queries + i] * kNbLog2e, loses[f][half] = delta[row * s.queries + i];
         if (base[f][half] == -__builtin_inff()) base[f][half] = 0;
       }
-    const long seen = first + R + s.diagonal, last = causal && seen < s.keys ? seen : s.keys;
-    auto copy = [&](long j0, T* to) {
-      nb_copy_rows<C, D, pitch, threads>(to, k_from + j0 * D, s.keys - j0);
-      nb_copy_rows<C, W, pitch_w, threads>(to + C * pitch, v_from + j0 * W, s.keys - j0);
+    const int seen = first + R + diagonal, last = causal && seen < keys ? seen : keys;
+    auto copy = [&](int step) {
+      T* const to = stages + step % By::stages * stage;
+      const int j0 = step * C;
+      if (j0 < last) {
+        nb_copy_rows<C, D, threads>(Keys{to}, k_from + long(j0) * D, keys - j0, aligned);
+        nb_copy_rows<C, W, threads>(Values{to + Keys::size}, v_from + long(j0) * W, keys - j0, aligned);
+      }
       nb_cp_commit();
     };
-    if (last > 0) copy(0, kv_tiles);
-    for (long j0 = 0, step = 0; j0 < last; j0 += C, ++step) {
-      const T *k_tile = kv_tiles + step % 2 * stage, *v_tile = k_tile + C * pitch;
-      nb_cp_wait<0>();
+    for (int step = 0; step < By::stages - 1; ++step) copy(step);
+    for (int j0 = 0, step = 0; j0 < last; j0 += C, ++step) {
+      const Keys k_tile{stages + step % By::stages * stage};
+      const Values v_tile{k_tile.at + Keys::size};
+      nb_cp_wait<By::stages - 2>();
+      By::see_copies();
       __syncthreads();
-      if (j0 + C < last) copy(j0 + C, kv_tiles + (step + 1) % 2 * stage);
+      copy(step + By::stages - 1);
       if constexpr (drops) {
         nb_load_kept<R, C, C + 4>(kept, s, key, row, first, j0);
         __syncthreads();
       }
-      float p[F][C / 8][4] = {}, ds[F][C / 8][4] = {};
-      nb_halves_product<F, C / 8, NB_UP(D, 16)>(p, q_tile + own_rows * pitch, pitch, k_tile, pitch);
-      nb_halves_product<F, C / 8, NB_UP(W, 16)>(ds, ct_tile + own_rows * pitch_w, pitch_w, v_tile, pitch_w);
-      const bool edge = own_mask || j0 + C > s.keys || (causal && j0 + C - 1 > own + s.diagonal) || (drops && own + F * 16 > s.queries);
+      if (causal && j0 > first + start + By::together - 1 + diagonal) continue;
+      float p[F][C / 8][4] = {}, ds[F][C / 8][4];
+#pragma unroll
+      for (int f = 0; f < F; ++f)
+#pragma unroll
+        for (int n = 0; n < C / 8; ++n)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) ds[f][n][e] = drops ? 0.0f : -loses[f][e / 2];
+      By::product(p, q_tile, start, k_tile);
+      By::product(ds, ct_tile, start, v_tile);
+      By::template await<1>(p);
+      const bool edge = own_mask || j0 + C > keys || (causal && j0 + C - 1 > own + diagonal) || (drops && own + F * 16 > queries);
 #pragma unroll
       for (int f = 0; f < F; ++f)
 #pragma unroll
@@ -268,89 +369,159 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
           for (int e = 0; e < 4; ++e) {
             const int r = own_rows + f * 16 + lane / 4 + e / 2 * 8, c = n * 8 + lane % 4 * 2 + e % 2;
             const bool sees = !edge || s.sees<causal>(first + r, j0 + c, own_mask);
-            if (drops) ds[f][n][e] *= sees && kept[r * (C + 4) + c] ? s.kept : 0.0f;
-            ds[f][n][e] = (ds[f][n][e] - loses[f][e / 2]) * nb_exp2_of_halves(p[f][n][e] * scale - base[f][e / 2]);
-            if (!sees) ds[f][n][e] = 0;
+            p[f][n][e] = sees ? nb_exp2_of_halves(p[f][n][e] * scale - base[f][e / 2]) : 0.0f;
           }
-      nb_halves_product_of(acc, ds, k_tile, pitch);
-    }
-    nb_scale(acc, s.scale);
-    nb_store_halves<D>(dq + (row * s.queries + own) * D, s.queries - own, acc);
-    nb_cp_wait<0>();
-    __syncthreads();
-  }
-}
-
-// dK and dV of a tile of keys, over the queries of all heads that see it.
-template <int R, int C, int F, int D, int W, bool causal, bool drops, class T, class M>
-NB_FN void nb_halves_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv, const T* q, const T* k,
-                                         const T* v, const float* logsumexp, const float* delta, const T* ct,
-                                         const M* mask, const unsigned* key) {
-  constexpr int threads = R / F * 2, pitch = NB_UP(D, 16) + 8, pitch_w = NB_UP(W, 16) + 8, stage = C * (pitch + pitch_w);
-  T *k_tile = (T*)room, *v_tile = k_tile + R * pitch, *tiles_at = v_tile + R * pitch_w;
-  float* rows_at = (float*)(tiles_at + 2 * stage);  // of each stage: base, then what it loses
-  unsigned char* kept = (unsigned char*)(rows_at + 4 * C);
-  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16;
-  const float scale = s.scale * kNbLog2e;
-  const long tiles = (s.keys + R - 1) / R, group = s.heads / s.kv_heads;
-  for (long block = blockIdx.x; block < s.rows / group * tiles; block += gridDim.x) {
-    const nb_tile at = nb_tile_of<false>(block, s.rows / group, tiles, R);
-    const long kv = at.row, first = at.first, own = first + own_rows;
-    nb_copy_rows<R, D, pitch, threads>(k_tile, k + (kv * s.keys + first) * D, s.keys - first);
-    nb_copy_rows<R, W, pitch_w, threads>(v_tile, v + (kv * s.keys + first) * W, s.keys - first);
-    float acc_k[F][NB_UP(D, 16) / 8][4] = {}, acc_v[F][NB_UP(W, 16) / 8][4] = {};
-    const long sees_first = first - s.diagonal, start = causal && sees_first > 0 ? sees_first / C * C : 0;
-    const long steps = start < s.queries ? (s.queries - start + C - 1) / C : 0;
-    auto row_of = [&](long step) { return kv / s.kv_heads * s.heads + kv % s.kv_heads * group + step / steps; };
-    auto copy = [&](long step) {
-      const long row = row_of(step), i0 = start + step % steps * C, have = s.queries - i0;
-      T* to = tiles_at + step % 2 * stage;
-      float* base = rows_at + step % 2 * 2 * C;
-      nb_copy_rows<C, D, pitch, threads>(to, q + (row * s.queries + i0) * D, have);
-      nb_copy_rows<C, W, pitch_w, threads>(to + C * pitch, ct + (row * s.queries + i0) * W, have);
-      nb_cp_commit();
-      for (int x = threadIdx.x; x < C; x += threads) {
-        const float l = x < have ? logsumexp[row * s.queries + i0 + x] : 0.0f;
-        base[x] = l == -__builtin_inff() ? 0.0f : l * kNbLog2e;
-        base[C + x] = x < have ? delta[row * s.queries + i0 + x] : 0.0f;
-      }
-    };
-    if (steps > 0) copy(0);
-    for (long step = 0; step < steps * group; ++step) {
-      const long row = row_of(step), i0 = start + step % steps * C;
-      const M* own_mask = s.mask_of(row, mask);
-      const T *q_tile = tiles_at + step % 2 * stage, *ct_tile = q_tile + C * pitch;
-      const float *base = rows_at + step % 2 * 2 * C, *loses = base + C;
-      nb_cp_wait<0>();
-      __syncthreads();
-      if (step + 1 < steps * group) copy(step + 1);
-      if constexpr (drops) {
-        nb_load_kept<C, R, R + 4>(kept, s, key, row, i0, first);
-        __syncthreads();
-      }
-      float p[F][C / 8][4] = {}, ds[F][C / 8][4] = {};
-      nb_halves_product<F, C / 8, NB_UP(D, 16)>(p, k_tile + own_rows * pitch, pitch, q_tile, pitch);
-      nb_halves_product<F, C / 8, NB_UP(W, 16)>(ds, v_tile + own_rows * pitch_w, pitch_w, ct_tile, pitch_w);
-      const bool edge = own_mask || i0 + C > s.queries || own + F * 16 > s.keys || (causal && own + F * 16 - 1 > i0 + s.diagonal);
+      By::template await<0>(ds);
 #pragma unroll
       for (int f = 0; f < F; ++f)
 #pragma unroll
         for (int n = 0; n < C / 8; ++n)
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const int x = n * 8 + lane % 4 * 2 + e % 2, y = own_rows + f * 16 + lane / 4 + e / 2 * 8;
-            const bool sees = !edge || s.sees<causal>(i0 + x, first + y, own_mask);
-            const float m = !drops ? 1.0f : sees && kept[x * (R + 4) + y] ? s.kept : 0.0f;
-            p[f][n][e] = sees ? nb_exp2_of_halves(p[f][n][e] * scale - base[x]) : 0.0f;
-            ds[f][n][e] = p[f][n][e] * (ds[f][n][e] * m - loses[x]);
-            p[f][n][e] *= m;
+            const int r = own_rows + f * 16 + lane / 4 + e / 2 * 8, c = n * 8 + lane % 4 * 2 + e % 2;
+            if (drops) ds[f][n][e] = ds[f][n][e] * (p[f][n][e] > 0 && kept[r * (C + 4) + c] ? s.kept : 0.0f) - loses[f][e / 2];
+            ds[f][n][e] *= p[f][n][e];
           }
-      nb_halves_product_of(acc_v, p, ct_tile, pitch_w);
-      nb_halves_product_of(acc_k, ds, q_tile, pitch);
+      By::product_of(acc, ds, k_tile);
+      By::template await<0>(acc);
+    }
+    nb_scale(acc, s.scale);
+    nb_store_halves<D>(dq + (row * s.queries + own) * D, queries - own, acc);
+    nb_cp_wait<0>();
+    __syncthreads();
+  }
+}
+
+// The tiles of queries of heads that share keys, one after the other.
+struct nb_rows_of_group {
+  long row;
+  int i0;
+  __device__ void walk(int by, int first, int queries) {
+    i0 += by;
+    if (i0 >= queries) i0 = first, ++row;
+  }
+};
+
+// dK and dV of a tile of keys, over the queries of all heads that see it.
+template <class By, int R, int C, int D, int W, bool causal, bool drops, class T, class M>
+NB_FN void nb_halves_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv, const T* q, const T* k,
+                                         const T* v, const float* logsumexp, const float* delta, const T* ct,
+                                         const M* mask, const unsigned* key) {
+  constexpr int F = By::fragments, threads = R / F * 2;
+  using Keys = typename By::template Tile<T, R, D>;
+  using Values = typename By::template Tile<T, R, W>;
+  using Queries = typename By::template Tile<T, C, D>;
+  using Slopes = typename By::template Tile<T, C, W>;
+  constexpr int stage = Queries::size + Slopes::size;
+  const Keys k_tile{(T*)room};
+  const Values v_tile{k_tile.at + Keys::size};
+  T* const stages = v_tile.at + Values::size;
+  float* rows_at = (float*)(stages + By::stages * stage);  // of each stage: bases of rows, then what they lose
+  unsigned char* kept = (unsigned char*)(rows_at + By::stages * 2 * C);
+  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = By::start();
+  const float scale = s.scale * kNbLog2e;
+  const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
+  const long tiles = (keys + R - 1) / R, group = s.heads / s.kv_heads;
+  const bool aligned = nb_are_aligned(q, k, v, ct);
+  for (long block = blockIdx.x; block < s.rows / group * tiles; block += gridDim.x) {
+    const nb_tile at = nb_tile_of<false>(block, s.rows / group, tiles, R);
+    const long kv = at.row;
+    const int first = at.first, own = first + own_rows;
+    nb_copy_rows<R, D, threads>(k_tile, k + (kv * s.keys + first) * D, keys - first, aligned);
+    nb_copy_rows<R, W, threads>(v_tile, v + (kv * s.keys + first) * W, keys - first, aligned);
+    float acc_k[F][NB_UP(D, 16) / 8][4] = {}, acc_v[F][NB_UP(W, 16) / 8][4] = {};
+    const int sees_first = first - diagonal, i_first = causal && sees_first > 0 ? sees_first / C * C : 0;
+    const int all_steps = i_first < queries ? (queries - i_first + C - 1) / C * int(group) : 0;
+    nb_rows_of_group now{kv / s.kv_heads * s.heads + kv % s.kv_heads * group, i_first}, later = now;
+    auto copy = [&](int step) {
+      if (step < all_steps) {
+        const long from = later.row * s.queries + later.i0;
+        T* const to = stages + step % By::stages * stage;
+        nb_copy_rows<C, D, threads>(Queries{to}, q + from * D, queries - later.i0, aligned);
+        nb_copy_rows<C, W, threads>(Slopes{to + Queries::size}, ct + from * W, queries - later.i0, aligned);
+      }
+      nb_cp_commit();
+    };
+    // Of a row that is copied, one of its two numbers by this thread: the base of its weights, or what it loses.
+    auto number = [&](int step) {
+      const int i = later.i0 + threadIdx.x % C;
+      if (step >= all_steps || threadIdx.x >= 2 * C || i >= queries) return 0.0f;
+      const float x = (threadIdx.x < C ? logsumexp : delta)[later.row * s.queries + i];
+      return threadIdx.x >= C ? x : x == -__builtin_inff() ? 0.0f : x * kNbLog2e;
+    };
+    auto keep = [&](int step, float x) {
+      if (threadIdx.x < 2 * C) rows_at[step % By::stages * 2 * C + threadIdx.x] = x;
+    };
+    for (int step = 0; step < By::stages - 1; ++step) {
+      copy(step);
+      keep(step, number(step));
+      later.walk(C, i_first, queries);
+    }
+    for (int step = 0; step < all_steps; ++step) {
+      const long row = now.row;
+      const int i0 = now.i0, next = step + By::stages - 1;
+      const M* own_mask = s.mask_of(row, mask);
+      const Queries q_tile{stages + step % By::stages * stage};
+      const Slopes ct_tile{q_tile.at + Queries::size};
+      const float *base = rows_at + step % By::stages * 2 * C, *loses = base + C;
+      nb_cp_wait<By::stages - 2>();
+      By::see_copies();
+      __syncthreads();
+      copy(next);
+      const float ahead = number(next);
+      now.walk(C, i_first, queries), later.walk(C, i_first, queries);
+      if constexpr (drops) {
+        nb_load_kept<C, R, R + 4>(kept, s, key, row, i0, first);
+        __syncthreads();
+      }
+      if (!causal || i0 + C - 1 + diagonal >= first + start) {
+        float p[F][C / 8][4] = {}, ds[F][C / 8][4], given[F][C / 8][4], drawn[F][C / 8][4];
+#pragma unroll
+        for (int n = 0; n < C / 8; ++n) {
+          const nb_pack<float, 2> lost = nb_load_pack<2>(loses + n * 8 + lane % 4 * 2);
+#pragma unroll
+          for (int f = 0; f < F; ++f)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) ds[f][n][e] = drops ? 0.0f : -lost.at[e % 2];
+        }
+        By::product(p, k_tile, start, q_tile);
+        By::product(ds, v_tile, start, ct_tile);
+        By::template await<1>(p);
+        const bool edge = own_mask || i0 + C > queries || own + F * 16 > keys || (causal && own + F * 16 - 1 > i0 + diagonal);
+#pragma unroll
+        for (int n = 0; n < C / 8; ++n) {
+          const nb_pack<float, 2> from = nb_load_pack<2>(base + n * 8 + lane % 4 * 2);
+#pragma unroll
+          for (int f = 0; f < F; ++f)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              const int x = n * 8 + lane % 4 * 2 + e % 2, y = own_rows + f * 16 + lane / 4 + e / 2 * 8;
+              const bool sees = !edge || s.sees<causal>(i0 + x, first + y, own_mask);
+              p[f][n][e] = sees ? nb_exp2_of_halves(p[f][n][e] * scale - from.at[e % 2]) : 0.0f;
+              drawn[f][n][e] = !drops ? 1.0f : sees && kept[x * (R + 4) + y] ? s.kept : 0.0f;
+              given[f][n][e] = p[f][n][e] * drawn[f][n][e];
+            }
+        }
+        By::product_of(acc_v, given, ct_tile);
+        By::template await<1>(ds);
+#pragma unroll
+        for (int f = 0; f < F; ++f)
+#pragma unroll
+          for (int n = 0; n < C / 8; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              if (drops) ds[f][n][e] = ds[f][n][e] * drawn[f][n][e] - loses[n * 8 + lane % 4 * 2 + e % 2];
+              ds[f][n][e] *= p[f][n][e];
+            }
+        By::product_of(acc_k, ds, q_tile);
+        By::template await<0>(acc_v);
+        By::template await<0>(acc_k);
+      }
+      keep(next, ahead);
     }
     nb_scale(acc_k, s.scale);
-    nb_store_halves<D>(dk + (kv * s.keys + own) * D, s.keys - own, acc_k);
-    nb_store_halves<W>(dv + (kv * s.keys + own) * W, s.keys - own, acc_v);
+    nb_store_halves<D>(dk + (kv * s.keys + own) * D, keys - own, acc_k);
+    nb_store_halves<W>(dv + (kv * s.keys + own) * W, keys - own, acc_v);
     nb_cp_wait<0>();
     __syncthreads();
   }

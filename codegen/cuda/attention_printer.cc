@@ -42,12 +42,13 @@ class AttentionPrinter {
     args += !n("mask_batch").is(0) ? ", " + cpp_name(k_.buffers[extra++].name) : ", (const bool*)0";
     args += drops() ? ", " + cpp_name(k_.buffers[extra++].name) : ", 0";
     NABLA_CHECK(extra == inputs, "attention takes {} operands, not {}", extra, inputs);
-    // Halves: how many fragments of 16 rows each warp keeps.
     bool halves = bytes_of(k_.buffers[0].dtype) == 2;
-    std::string fragments = halves ? fmt::format("{}, ", m.tile_rows * 2 / m.team) : "";
-    std::string text = fmt::format("nb_{}{}<{}, {}, {}{}, {}, {}, {}>(room_, nb_heads{{{}}}{});", halves ? "halves_" : "",
-                                   function, m.tile_rows, m.tile_columns, fragments, n("features").value(),
-                                   n("out").value(), n("causal").is(1), drops(), sizes, args);
+    std::string by = !halves         ? ""
+                     : m.warpgroups ? "nb_by_warpgroups, "
+                                    : fmt::format("nb_by_warps<{}>, ", m.tile_rows * 2 / m.team);
+    std::string text = fmt::format("nb_{}{}<{}{}, {}, {}, {}, {}, {}>(room_, nb_heads{{{}}}{});", halves ? "halves_" : "",
+                                   function, by, m.tile_rows, m.tile_columns, n("features").value(), n("out").value(),
+                                   n("causal").is(1), drops(), sizes, args);
     return {std::move(text), std::move(suffix)};
   }
   std::string float_text(const char* name) const {

@@ -126,7 +126,8 @@ class KernelPrinter {
 
   void call_of_template(const TemplateCall& call, const Grid& g) {
     open_grid();
-    if (g.shared_bytes > 0) body_.line("NB_SHARED(unsigned char, room_);");
+    const char* shared = std::get<TemplateMapping>(g.mapping).warpgroups ? "NB_SHARED_TILES" : "NB_SHARED";
+    if (g.shared_bytes > 0) body_.line(fmt::format("{}(unsigned char, room_);", shared));
     body_.line(call.text);
     close_grid(g, call.suffix);
     out_.procedures = true;

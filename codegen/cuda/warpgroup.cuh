@@ -9,16 +9,20 @@ template <bool k_fast> NB_FN int nb_wg_place(int x, int y) {
   else return x / 64 * 4096 + y * 64 + ((x % 64 / 8) ^ (y % 8)) * 8 + x % 8;
 }
 
+// This thread's warpgroup: a shuffle tells the compiler that a warp agrees, so that places of tiles stay in uniform registers.
+NB_FN int nb_wg_group() { return __shfl_sync(0xffffffffu, int(threadIdx.x / 128), 0); }
+
 #ifdef NB_EMULATOR
 #define NB_SHARED_TILES(T, name) NB_SHARED(T, name)
 NB_FN void nb_wg_fence() {}
 NB_FN void nb_wg_commit() {}
 template <int groups> NB_FN void nb_wg_wait() {}
+template <int fragments> NB_FN void nb_wg_hold(float (&)[1][fragments][4]) {}
 NB_FN void nb_wg_see_copies() {}
-// d += A B of 64 rows of this warpgroup, `step` x 16 elements of k; a lane's results lie as those of mma.m16n8k16.
+// d += A B, `step` x 16 elements of k: 64 rows of A, those of this warpgroup; a lane's results lie as those of mma.m16n8k16.
 template <bool a_k_fast, bool b_k_fast, int fragments, class T>
 NB_FN void nb_wg_mma(float (&d)[1][fragments][4], const T* a, const T* b, int step) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
   for (int n = 0; n < fragments; ++n)
     for (int e = 0; e < 4; ++e) {
       const int row = warp * 16 + lane / 4 + e / 2 * 8, column = n * 8 + lane % 4 * 2 + e % 2;
@@ -28,6 +32,19 @@ NB_FN void nb_wg_mma(float (&d)[1][fragments][4], const T* a, const T* b, int st
       d[0][n][e] = float(sum);
     }
 }
+// The same where A lies in registers, as a factor of mma.m16n8k16 does, and B in a tile of `k` rows of k: 64 columns, then the next.
+template <int k, int fragments, class T>
+NB_FN void nb_wg_mma_of(float (&d)[1][fragments][4], const unsigned (&a)[4], const T* b, int step) {
+  const int lane = threadIdx.x % 32;
+  for (int n = 0; n < fragments; ++n) {
+    unsigned y[2] = {};
+    for (int e = 0; e < 4; ++e) {
+      const T x = b[n / 8 * k * 64 + nb_wg_place<true>(step * 16 + lane % 4 * 2 + e % 2 + e / 2 * 8, n % 8 * 8 + lane / 4)];
+      y[e / 2] |= unsigned(x.bits) << e % 2 * 16;
+    }
+    nb_mma_16816(d[0][n], a, y, T{});
+  }
+}
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define NB_SHARED_TILES(T, name)                                    \
   extern __shared__ __align__(1024) unsigned char nb_tile_room[]; \
@@ -35,45 +52,62 @@ NB_FN void nb_wg_mma(float (&d)[1][fragments][4], const T* a, const T* b, int st
 NB_FN void nb_wg_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 NB_FN void nb_wg_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int groups> NB_FN void nb_wg_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory"); }
+// Results that have been waited for: the compiler does not know that they were not there before.
+template <int fragments> NB_FN void nb_wg_hold(float (&d)[1][fragments][4]) {
+#pragma unroll
+  for (int n = 0; n < fragments; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[0][n][e])::"memory");
+}
 // What this thread has copied, before a barrier after which wgmma reads it.
 NB_FN void nb_wg_see_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Strides between parts of a tile: of 64 elements across k, and of 8 rows.
-NB_FN nb_u64 nb_wg_tile(const void* at) {
-  return nb_u64((nb_shared_address(at) & 0x3ffff) >> 4) | nb_u64(8192 >> 4) << 16 | nb_u64(1024 >> 4) << 32 | nb_u64(1) << 62;
+// Where a part of a tile lies, in units of 16 bytes, and strides between parts: `leading` bytes to the next 64 elements across k, 1024 to the next 8 rows.
+NB_FN nb_u64 nb_wg_tile(const void* at, int leading = 8192) {
+  return nb_u64((nb_shared_address(at) & 0x3ffff) >> 4) | nb_u64(leading >> 4) << 16 | nb_u64(1024 >> 4) << 32 | nb_u64(1) << 62;
 }
+// d of 4 x N / 8 registers from the first operand on, for N columns of results.
 #define NB_R4(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
 #define NB_R16(n) NB_R4(n), NB_R4(n + 1), NB_R4(n + 2), NB_R4(n + 3)
-#define NB_R64(n) NB_R16(n), NB_R16(n + 4), NB_R16(n + 8), NB_R16(n + 12)
-#define NB_WGMMA_128(type)                                                                                     \
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " {" \
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63" \
-      "}, %64, %65, p, 1, 1, %67, %68;}"                                                                   \
-               : NB_R64(0)                                                                         \
-               : "l"(a), "l"(b), "r"(1), "n"(a_turned), "n"(b_turned))
-#define NB_WGMMA_256(type)                                                                                     \
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {" \
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127" \
-      "}, %128, %129, p, 1, 1, %131, %132;}"                                                                   \
-               : NB_R64(0), NB_R64(16)                                                                         \
-               : "l"(a), "l"(b), "r"(1), "n"(a_turned), "n"(b_turned))
-template <int a_turned, int b_turned> NB_FN void nb_wgmma(float (&d)[16][4], nb_u64 a, nb_u64 b, nb_bf16) { NB_WGMMA_128("bf16"); }
-template <int a_turned, int b_turned> NB_FN void nb_wgmma(float (&d)[16][4], nb_u64 a, nb_u64 b, nb_f16) { NB_WGMMA_128("f16"); }
-template <int a_turned, int b_turned> NB_FN void nb_wgmma(float (&d)[32][4], nb_u64 a, nb_u64 b, nb_bf16) { NB_WGMMA_256("bf16"); }
-template <int a_turned, int b_turned> NB_FN void nb_wgmma(float (&d)[32][4], nb_u64 a, nb_u64 b, nb_f16) { NB_WGMMA_256("f16"); }
-// d += A B of 64 rows of this warpgroup, `step` x 16 elements of k; a lane's results lie as those of mma.m16n8k16.
+#define NB_D_64 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NB_D_128 NB_D_64 ", " \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define NB_D_256 NB_D_128 ", " \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define NB_R_64 NB_R16(0), NB_R16(4)
+#define NB_R_128 NB_R_64, NB_R16(8), NB_R16(12)
+#define NB_R_256 NB_R_128, NB_R16(16), NB_R16(20), NB_R16(24), NB_R16(28)
+// a, b, scale, turned: numbers of the operands after those of d. Both factors in shared memory; then the first in registers.
+#define NB_WGMMA(N, type, a, b, scale, a_is_turned, b_is_turned)                                                          \
+  template <int a_turned, int b_turned> NB_FN void nb_wgmma(float (&d)[N / 8][4], nb_u64 x, nb_u64 y, nb_##type) {         \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" #scale ", 0; wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #type "." #type \
+                 " {" NB_D_##N "}, %" #a ", %" #b ", p, 1, 1, %" #a_is_turned ", %" #b_is_turned ";}"                      \
+                 : NB_R_##N : "l"(x), "l"(y), "r"(1), "n"(a_turned), "n"(b_turned));                                       \
+  }
+#define NB_WGMMA_OF(N, type, a0, a1, a2, a3, b, scale)                                                                    \
+  NB_FN void nb_wgmma_of(float (&d)[N / 8][4], const unsigned (&x)[4], nb_u64 y, nb_##type) {                              \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" #scale ", 0; wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." #type "." #type \
+                 " {" NB_D_##N "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", p, 1, 1, 1;}"                        \
+                 : NB_R_##N : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "l"(y), "r"(1));                                 \
+  }
+NB_WGMMA(64, bf16, 32, 33, 34, 35, 36) NB_WGMMA(64, f16, 32, 33, 34, 35, 36)
+NB_WGMMA(128, bf16, 64, 65, 66, 67, 68) NB_WGMMA(128, f16, 64, 65, 66, 67, 68)
+NB_WGMMA(256, bf16, 128, 129, 130, 131, 132) NB_WGMMA(256, f16, 128, 129, 130, 131, 132)
+NB_WGMMA_OF(64, bf16, 32, 33, 34, 35, 36, 37) NB_WGMMA_OF(64, f16, 32, 33, 34, 35, 36, 37)
+NB_WGMMA_OF(128, bf16, 64, 65, 66, 67, 68, 69) NB_WGMMA_OF(128, f16, 64, 65, 66, 67, 68, 69)
+// d += A B, `step` x 16 elements of k: 64 rows of A, those of this warpgroup; a lane's results lie as those of mma.m16n8k16.
 template <bool a_k_fast, bool b_k_fast, int fragments, class T>
 NB_FN void nb_wg_mma(float (&d)[1][fragments][4], const T* a, const T* b, int step) {
-  const T* own = a + threadIdx.x / 128 * 4096;
-  nb_wgmma<!a_k_fast, !b_k_fast>(d[0], nb_wg_tile(own + step * (a_k_fast ? 16 : 1024)), nb_wg_tile(b + step * (b_k_fast ? 16 : 1024)), T{});
+  nb_wgmma<!a_k_fast, !b_k_fast>(d[0], nb_wg_tile(a) + step * (a_k_fast ? 2 : 128), nb_wg_tile(b) + step * (b_k_fast ? 2 : 128), T{});
+}
+// The same where A lies in registers, as a factor of mma.m16n8k16 does, and B in a tile of `k` rows of k: 64 columns, then the next.
+template <int k, int fragments, class T>
+NB_FN void nb_wg_mma_of(float (&d)[1][fragments][4], const unsigned (&a)[4], const T* b, int step) {
+  nb_wgmma_of(d[0], a, nb_wg_tile(b, k * 128) + step * 128, T{});
 }
 #endif

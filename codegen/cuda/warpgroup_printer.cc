@@ -23,6 +23,7 @@ class WarpgroupProduct : public StagedProduct {
   void declare() override {
     out_.line(fmt::format("NB_SHARED_TILES({}, tiles_);", type_));
     out_.line("const int lane_ = threadIdx.x % 32, warp_ = threadIdx.x / 32, warp_m_ = warp_ * 16, warp_n_ = 0;");
+    out_.line(fmt::format("const int own_ = nb_wg_group() * {};", kWarpgroupRows * kWarpgroupK));
   }
   // While a tile is multiplied, the one before is still read, and those `stages` - 2 after it are copied: the barrier of a tile
   // says that all have what they have copied of it, and that the product of the tile before the last is done.
@@ -41,7 +42,7 @@ class WarpgroupProduct : public StagedProduct {
     out_.line(fmt::format("const {}* const a_tile_ = tiles_ + t_ % {} * {};", type_, stages_, stage()));
     out_.line("nb_wg_fence();");
     out_.line("#pragma unroll");
-    out_.line(fmt::format("for (int s_ = 0; s_ < {}; ++s_) nb_wg_mma<{}, {}>(acc_, a_tile_, a_tile_ + {}, s_);",
+    out_.line(fmt::format("for (int s_ = 0; s_ < {}; ++s_) nb_wg_mma<{}, {}>(acc_, a_tile_ + own_, a_tile_ + {}, s_);",
                           kWarpgroupK / 16, a_.k_fast, b_.k_fast, a_.elements));
     out_.line("nb_wg_commit();");
     fill_tile(fmt::format("t_ + {}", stages_ - 2));

@@ -224,12 +224,19 @@ GridWork of_attention(const Kernel& k, const CudaSchedule& schedule, size_t grid
   const bool by_keys = back && grid > 0;
   double pairs = most(p.outer()) * queries * keys;
   // The tiles at the mask's edge are computed whole.
-  if (causal) pairs = pairs / 2 * (1 + static_cast<double>(m.tile_rows) / keys);
+  const auto together = static_cast<double>(m.warpgroups ? kWarpgroupRows : m.tile_rows);
+  if (causal) pairs = pairs / 2 * (1 + together / keys);
   GridWork out;
   out.factors = k.buffers[0].dtype;
   out.multiply_adds = pairs * (!back ? features + width : by_keys ? 2 * (features + width) : 2 * features + width);
   const double tiles = most(g.blocks), bytes = bytes_of(k.buffers[0].dtype);
   out.turns = tiles * g.threads / kWarp;
+  if (m.warpgroups) {
+    const auto c = static_cast<double>(m.tile_columns);
+    const double wgmma = (features + (back ? width : 0) + (by_keys ? 2 : 1) * c) / kFragmentRows;
+    out.steps = pairs / c / kFragmentRows * wgmma / 4;
+    out.ahead = 2;
+  }
   out.sectors = (pairs / static_cast<double>(m.tile_rows) * (features + width) * bytes + most(kernel_work(k).bytes)) / kSectorBytes;
   return out;
 }

@@ -27,8 +27,8 @@ struct GridWork {
   /// Turns of loops by how deep they stand, from the outermost; empty: what else is said here counts.
   std::vector<double> by_depth;
   double multiply_adds = 0;          ///< of products on tiles, also of those that lie partly outside
-  double ahead = 1;                  ///< steps of k before which a tile's copy begins
-  double steps = 0;                  ///< of warpgroups: tiles of k, counted for every warp
+  double ahead = 1;                  ///< steps before which a tile's copy begins
+  double steps = 0;                  ///< of warpgroups: groups of four wgmma, a tile of k of a product, counted for every warp
   DType factors = DType::kF32;       ///< of those products
   double sectors = 0;                ///< that warps ask for; what every block reads again and its own cache may hold counts once
   bool known = true;                 ///< false: nothing but the bytes, such as of a sort or of the user's code

@@ -161,6 +161,9 @@ class CudaChecker : Checker {
           m->tile_columns > kMostTile)
         return fail("a template's team of {} of {} threads with tiles of {} x {}", m->team, g.threads, m->tile_rows,
                     m->tile_columns);
+      if (m->warpgroups && (s_.procedure_template != TemplateKind::kAttention || m->tile_rows % kWarpgroupRows != 0 ||
+                            m->team * kWarpgroupRows != m->tile_rows * kWarpgroupThreads))
+        return fail("warpgroups of a team of {} threads with {} rows", m->team, m->tile_rows);
     }
     const auto& first = std::get<TemplateMapping>(s_.grids[0].mapping);
     return workspace(template_for(*s_.procedure_template), ir::Dim::ceildiv(k_.procedure->rows(), first.tile_rows));

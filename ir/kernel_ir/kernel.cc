@@ -82,7 +82,8 @@ class KernelPrinter {
   }
   std::string text(const BlockMapping&) { return "block"; }
   std::string text(const TemplateMapping& m) {
-    return fmt::format("template team {} tile {}, {}", m.team, m.tile_rows, m.tile_columns);
+    return fmt::format("template{} team {} tile {}, {}", m.warpgroups ? " warpgroups" : "", m.team, m.tile_rows,
+                       m.tile_columns);
   }
   std::string along(const char* how, const std::vector<int>& ids) {
     return ids.empty() ? "" : fmt::format(" {} {}", how, axes(ids));

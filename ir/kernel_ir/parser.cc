@@ -270,8 +270,10 @@ class Parser {
     } else if (accept("block")) {
       g.mapping = BlockMapping();
     } else {
-      expect("template"), expect("team");
+      expect("template");
       TemplateMapping m;
+      m.warpgroups = accept("warpgroups");
+      expect("team");
       m.team = small_integer();
       expect("tile");
       m.tile_rows = integer();

@@ -64,9 +64,10 @@ struct ProductMapping {
 struct BlockMapping {};
 /// One grid of a procedure's template.
 struct TemplateMapping {
-  int team = 1;               ///< threads that work on a tile together
-  int64_t tile_rows = 1;      ///< rows: of a unit, of a strip, queries or keys of a block
-  int64_t tile_columns = 0;   ///< elements of a row at a time, or keys or queries; 0: all of a row
+  int team = 1;              ///< threads that work on a tile together
+  int64_t tile_rows = 1;     ///< rows: of a unit, of a strip, queries or keys of a block
+  int64_t tile_columns = 0;  ///< elements of a row at a time, or keys or queries; 0: all of a row
+  bool warpgroups = false;   ///< products of attention by warpgroups of four warps, 64 rows of the tile each (sm_90a)
 };
 
 /// One grid. Any number of blocks is right: they walk the work in strides of the grid.

@@ -21,6 +21,7 @@ ir::Dim blocks_for(const ir::Dim& teams, int team, int threads, const ir::Target
   return ir::Dim::max(ir::Dim::min(ir::Dim::ceildiv(teams, threads / team), full), 1);
 }
 
+bool has_warpgroups(const ir::Target& target) { return target.cuda.specific && target.cuda.compute == 90; }
 ir::Dim block_count(const ir::Dim& blocks) { return ir::Dim::max(ir::Dim::min(blocks, kMostBlocks), 1); }
 
 namespace {

@@ -11,7 +11,6 @@ using namespace kernel_ir;  // NOLINT: this file schedules kernel_ir
 namespace {
 
 constexpr int kSide = 16;                // of the square of threads that multiply and add
-constexpr int kSystemShared = 1 << 10;   // that every block takes beside its own
 
 class ProductScheduler {
  public:
@@ -52,8 +51,7 @@ class ProductScheduler {
   // Factors of halves whose tiles are copied by packs that move evenly along k, on a chip that has wgmma.
   bool fits_warpgroups() const {
     bool halves = bytes_of(*common_dtype(p_)) == 2, large = most(p_.c.m) > 64 && most(p_.c.n) > 64 && most(p_.c.k) >= kWarpgroupK;
-    bool chip = target_.cuda.specific && target_.cuda.compute == 90;
-    return chip && halves && large && step_of_copies(p_, lhs_tile(p_, 128)) && step_of_copies(p_, rhs_tile(p_, 128));
+    return has_warpgroups(target_) && halves && large && step_of_copies(p_, lhs_tile(p_, 128)) && step_of_copies(p_, rhs_tile(p_, 128));
   }
   Grid by_warpgroups() const {
     // The wider tile reads its factors less often, and leaves no room for a second block.

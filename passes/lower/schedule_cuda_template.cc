@@ -1,6 +1,7 @@
 // The grids of procedures' templates: which rows and which parts of them a team takes at a time.
 #include <algorithm>
 
+#include "ir/kernel_ir/product.h"
 #include "passes/lower/row_units.h"
 #include "passes/lower/schedule_cuda.h"
 
@@ -29,60 +30,81 @@ Grids user_grids(const Input& in) {
 }
 
 // ---- Attention: blocks with tiles of `own` queries, or keys, walk the other in tiles of c rows. Halves are copied a tile
-// ahead, and what is multiplied next stays in registers (attention_halves.cuh).
+// ahead, or two, and what is multiplied next stays in registers (attention_halves.cuh).
 class AttentionScheduler {
  public:
   explicit AttentionScheduler(const Input& in) : p_(in.procedure), target_(in.target) {
     element_ = bytes_of(in.kernel.buffers[0].dtype);
     own_ = halves() ? 64 : 32;
     d_ = n("features").value(), w_ = n("out").value();
+    warpgroups_ = has_warpgroups(target_) && halves() && d_ % kWarpgroupK == 0 && w_ % kWarpgroupK == 0;
   }
 
   Grid forward() const {
+    auto bytes = [&](int64_t own, int64_t c) {
+      if (halves()) return tile(own, d_) + stages() * (tile(c, d_) + tile(c, w_)) + kept(own, c);
+      return element_ * ((own + c) * pitch(d_) + up(w_, 8) * (c + 8) + own * (c + 8)) + kept(own, c);
+    };
+    if (warpgroups_) return by_warpgroups(p_.outer(), p_.count(), 1, bytes);
     // Two fragments of 16 rows for each warp read a tile of keys once; their sums fill the registers of 64 features.
     int64_t fragments = halves() && d_ <= 64 && w_ <= 64 && p_.count().bounds().max > own_ ? 2 : 1;
-    int64_t own = own_ * fragments;
-    return grid(p_.outer() * ir::Dim::ceildiv(p_.count(), own), own, fragments, own_, 1, [&](int64_t c) {
-      if (halves()) return element_ * (own * pitch(d_) + 2 * c * (pitch(d_) + pitch(w_))) + kept(own, c);
-      return element_ * ((own + c) * pitch(d_) + up(w_, 8) * (c + 8) + own * (c + 8)) + kept(own, c);
-    });
+    return grid(p_.outer(), p_.count(), own_ * fragments, fragments, own_, 1, bytes);
   }
   Grid queries() const {
-    return grid(p_.outer() * ir::Dim::ceildiv(p_.count(), own_), own_, 1, most_back(), 1, [&](int64_t c) {
-      if (halves()) return element_ * (own_ + 2 * c) * (pitch(d_) + pitch(w_)) + kept(own_, c);
-      return element_ * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own_) * (c + 8)) + kept(own_, c);
-    });
+    auto bytes = [&](int64_t own, int64_t c) {
+      if (halves()) return tile(own, d_) + tile(own, w_) + stages() * (tile(c, d_) + tile(c, w_)) + kept(own, c);
+      return element_ * ((own + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own) * (c + 8)) + kept(own, c);
+    };
+    if (warpgroups_) return by_warpgroups(p_.outer(), p_.count(), 1, bytes);
+    return grid(p_.outer(), p_.count(), own_, 1, most_back(), 1, bytes);
   }
   Grid keys() const {
+    auto bytes = [&](int64_t own, int64_t c) {
+      if (halves()) return tile(own, d_) + tile(own, w_) + stages() * (tile(c, d_) + tile(c, w_) + 8 * c) + kept(c, own);
+      return element_ * ((own + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own) * (c + 8)) + 8 * c + kept(c, own);
+    };
     ir::Dim heads = ir::Dim::floordiv(p_.outer(), n("heads")) * n("kv_heads");
-    return grid(heads * ir::Dim::ceildiv(n("keys"), own_), own_, 1, most_back(), beside_back(), [&](int64_t c) {
-      if (halves()) return element_ * (own_ + 2 * c) * (pitch(d_) + pitch(w_)) + 16 * c + kept(c, own_);
-      return element_ * ((own_ + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own_) * (c + 8)) + 8 * c +
-             kept(c, own_);
-    });
+    if (warpgroups_) return by_warpgroups(heads, n("keys"), 2, bytes);
+    return grid(heads, n("keys"), own_, 1, most_back(), halves() && d_ + w_ <= 128 ? 3 : 1, bytes);
   }
 
  private:
   const ir::Dim& n(const char* name) const { return p_.number(name); }
   bool halves() const { return element_ == 2; }
   static int64_t pitch(int64_t width) { return up(width, 16) + 8; }
+  // Bytes of a tile of halves, and how many tiles of those that a block walks it holds: Tile and stages of attention_halves.cuh.
+  int64_t tile(int64_t rows, int64_t width) const { return element_ * rows * (warpgroups_ ? width : pitch(width)); }
+  int64_t stages() const { return warpgroups_ ? 3 : 2; }
   // Of a byte per weight of a tile: is it kept?
   int64_t kept(int64_t rows, int64_t columns) const { return n("streams").is(0) ? 0 : rows * (columns + 4); }
   // The way back keeps two tiles of scores beside one or two of sums.
   int64_t most_back() const { return halves() ? 32 : own_; }
-  int beside_back() const { return halves() && d_ + w_ <= 128 ? 3 : 1; }
-  // `bytes` of shared memory for tiles of c rows; the largest c that leaves room for a second block is taken, else the
-  // smallest.
+  // Of tiles of c rows the largest that leaves room for a second block is taken, else the smallest.
   template <class Bytes>
-  Grid grid(const ir::Dim& blocks, int64_t own, int64_t fragments, int64_t c, int beside, Bytes bytes) const {
-    while (c > 16 && bytes(c) > target_.cuda.block_shared_bytes / 2) c /= 2;
+  Grid grid(const ir::Dim& heads, const ir::Dim& rows, int64_t own, int64_t fragments, int64_t c, int beside, Bytes bytes) const {
+    while (c > 16 && bytes(own, c) > target_.cuda.block_shared_bytes / 2) c /= 2;
     int threads = static_cast<int>(own / fragments * 2);
-    return {TemplateMapping{threads, own, c}, block_count(blocks), threads, static_cast<int>(up(bytes(c), 16)), beside};
+    ir::Dim blocks = heads * ir::Dim::ceildiv(rows, own);
+    return {TemplateMapping{threads, own, c}, block_count(blocks), threads, static_cast<int>(up(bytes(own, c), 16)), beside};
+  }
+  // `sums`: tiles of sums that a warpgroup keeps in its registers, beside scores.
+  template <class Bytes>
+  Grid by_warpgroups(const ir::Dim& heads, const ir::Dim& rows, int sums, Bytes bytes) const {
+    // Measured on an H200: 16 warps of narrow sums on a multiprocessor, or 12, and 8 of wide ones.
+    constexpr int64_t c = kWarpgroupRows, once = kWarpgroupRows, twice = 2 * kWarpgroupRows;
+    bool narrow = d_ + w_ <= 128, two_fit = 2 * (bytes(once, c) + kSystemShared) <= target_.cuda.shared_bytes;
+    bool small = rows.bounds().max <= once || (narrow ? sums > 1 : two_fit);
+    int64_t own = small ? once : twice;
+    int beside = narrow ? (!small ? 2 : sums > 1 ? 3 : 4) : (small ? 2 : 1);
+    int threads = static_cast<int>(own / kWarpgroupRows * kWarpgroupThreads);
+    ir::Dim blocks = heads * ir::Dim::ceildiv(rows, own);
+    return {TemplateMapping{threads, own, c, true}, block_count(blocks), threads, static_cast<int>(bytes(own, c)), beside};
   }
 
   const Procedure& p_;
   const ir::Target& target_;
   int64_t element_, own_, d_, w_;
+  bool warpgroups_;
 };
 
 Grids attention_grids(const Input& in) {
