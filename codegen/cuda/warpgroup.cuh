@@ -26,10 +26,10 @@ NB_FN void nb_wg_mma(float (&d)[1][fragments][4], const T* a, const T* b, int st
   for (int n = 0; n < fragments; ++n)
     for (int e = 0; e < 4; ++e) {
       const int row = warp * 16 + lane / 4 + e / 2 * 8, column = n * 8 + lane % 4 * 2 + e % 2;
-      double sum = d[0][n][e];
-      for (int k = step * 16; k < step * 16 + 16; ++k)
-        sum += double(nb_widen(a[nb_wg_place<a_k_fast>(row, k)])) * double(nb_widen(b[nb_wg_place<b_k_fast>(column, k)]));
-      d[0][n][e] = float(sum);
+      d[0][n][e] = tensor_core_sum(d[0][n][e], 16, [&](int i) {
+        const int k = step * 16 + i;
+        return double(nb_widen(a[nb_wg_place<a_k_fast>(row, k)])) * double(nb_widen(b[nb_wg_place<b_k_fast>(column, k)]));
+      });
     }
 }
 // The same where A lies in registers, as a factor of mma.m16n8k16 does, and B in a tile of `k` rows of k: 64 columns, then the next.

@@ -68,7 +68,7 @@ class CudaAttention : public testing::TestWithParam<Case> {
     ASSERT_TRUE(code.ok()) << to_string(code.errors());
     // Weights are rounded to the operands' dtype in front of their product.
     double tolerance = GetParam().dtype == "f32" ? 2e-5 : GetParam().dtype == "f16" ? 2e-3 : 1.5e-2;
-    emulator::expect_right(*kernel, *code, draw_buffers(*kernel), {.tolerance = tolerance});
+    emulator::expect_right(*kernel, *code, draw_buffers(*kernel), {.tolerance = tolerance, .as_gpus_round = true});
     if (HasFailure()) ADD_FAILURE() << code->text;
   }
 };

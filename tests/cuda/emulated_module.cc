@@ -15,8 +15,7 @@ using kernel_ir::BufferRole;
 
 void add(Report& to, const Report& from) {
   to.findings.insert(to.findings.end(), from.findings.begin(), from.findings.end());
-  to.traffic.global_read += from.traffic.global_read;
-  to.traffic.global_written += from.traffic.global_written;
+  to.traffic += from.traffic;
   to.switches += from.switches;
 }
 
@@ -34,7 +33,7 @@ std::vector<Way> every_way() {
           {{Order::kRandom, 3, /*late_copies=*/true}, true, 1}};
 }
 
-Result<EmulatedModule> EmulatedModule::create(ir::Module planned) {
+Result<EmulatedModule> EmulatedModule::create(ir::Module planned, Rounding rounding) {
   EmulatedModule out;
   std::string text;
   bool procedures = false;
@@ -45,7 +44,7 @@ Result<EmulatedModule> EmulatedModule::create(ir::Module planned) {
     out.code_.push_back(std::move(code));
   }
   std::string prelude = codegen::cuda_prelude() + (procedures ? codegen::cuda_procedures() : "");
-  out.object_ = NABLA_TRY(Object::compile(prelude + text, /*checked=*/true));
+  out.object_ = NABLA_TRY(Object::compile(prelude + text, /*checked=*/rounding == Rounding::kExact, rounding));
   out.planned_ = std::move(planned);
   return out;
 }
@@ -112,9 +111,9 @@ void EmulatedModule::launch(size_t kernel, const std::vector<PlacedBuffer>& buff
 
 void expect_in_every_way(const EmulatedModule& module, std::string_view entry, const std::vector<Literal>& inputs,
                          const std::vector<Literal>& state, const Sizes& sizes, const std::vector<Literal>& want,
-                         const Near& near) {
+                         const Near& near, const std::vector<Way>& ways) {
   std::vector<Literal> first;
-  for (const Way& way : every_way()) {
+  for (const Way& way : ways) {
     SCOPED_TRACE(fmt::format("{}, {}", entry, way.str()));
     std::vector<Literal> after = state;
     Report report;

@@ -30,9 +30,9 @@ std::vector<Way> every_way();
 
 class EmulatedModule {
  public:
-  /// Prints every kernel of the module and compiles them as one source, for checked and plain runs. E0501 and
-  /// E0502 of the host compiler.
-  static Result<EmulatedModule> create(ir::Module planned);
+  /// Prints every kernel of the module and compiles them as one source, for checked and plain runs; for plain ones
+  /// alone where it rounds as GPUs do. E0501 and E0502 of the host compiler.
+  static Result<EmulatedModule> create(ir::Module planned, Rounding rounding = Rounding::kExact);
 
   /// `report` gets the findings, each with its kernel. Beside the emulator's kinds there is "traffic": a kernel whose
   /// bytes are known (traffic_model.h) moves over 5 % more. Errors are those of run_planned.
@@ -53,11 +53,12 @@ class EmulatedModule {
   std::shared_ptr<Object> object_;
 };
 
-/// Test failures unless the entry gives what is wanted, in every way, with the same bits, and nothing is found.
+/// Test failures unless the entry gives what is wanted, in all `ways`, with the same bits, and nothing is found.
 /// `near` says how a result differs from the wanted one; empty: it does not.
 using Near = std::function<std::string(const Literal& want, const Literal& got)>;
 void expect_in_every_way(const EmulatedModule& module, std::string_view entry, const std::vector<Literal>& inputs,
                          const std::vector<Literal>& state, const conformance::Sizes& sizes,
-                         const std::vector<Literal>& want, const Near& near);
+                         const std::vector<Literal>& want, const Near& near,
+                         const std::vector<Way>& ways = every_way());
 
 }  // namespace nabla::emulator

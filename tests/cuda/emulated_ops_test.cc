@@ -1,5 +1,6 @@
 // Every op's examples and some random draws as GPU kernels, run thread by thread on this machine, against the op's
-// reference: the same bits in every order, and nothing for the checker to find. NABLA_DRAWS says how many draws.
+// reference: the same bits in every order, and nothing for the checker to find; and once more with products and sums joined as
+// NVRTC joins them. NABLA_DRAWS says how many draws.
 #include <gtest/gtest.h>
 
 #include "ir/ops/all_ops.h"
@@ -32,9 +33,12 @@ std::vector<Ops> groups() {
   return out;
 }
 
-class EmulatedOps : public testing::TestWithParam<Ops> {};
+class EmulatedOps : public testing::TestWithParam<Ops> {
+ protected:
+  void expect_right(emulator::Rounding rounding, const std::vector<emulator::Way>& ways);
+};
 
-TEST_P(EmulatedOps, AgreeWithTheReferenceInEveryOrder) {
+void EmulatedOps::expect_right(emulator::Rounding rounding, const std::vector<emulator::Way>& ways) {
   std::vector<property::Case> cases;
   for (const std::string& op : GetParam()) {
     std::vector<property::Case> own = conformance::static_cases(op, NABLA_DRAWS);
@@ -45,7 +49,7 @@ TEST_P(EmulatedOps, AgreeWithTheReferenceInEveryOrder) {
   target.library = false;
   auto planned = conformance::planned_for(conformance::module_of(cases), target);
   ASSERT_TRUE(planned.ok()) << to_string(planned.errors());
-  auto module = emulator::EmulatedModule::create(std::move(*planned));
+  auto module = emulator::EmulatedModule::create(std::move(*planned), rounding);
   ASSERT_TRUE(module.ok()) << to_string(module.errors());
   for (size_t i = 0; i < cases.size(); ++i)
     for (bool awkward : {false, true}) {
@@ -55,10 +59,13 @@ TEST_P(EmulatedOps, AgreeWithTheReferenceInEveryOrder) {
       std::vector<Literal> want = property::run_reference(c.typed(), operands, c.module);
       emulator::expect_in_every_way(
           *module, "case" + std::to_string(i), operands, {}, {}, want,
-          [](const Literal& w, const Literal& g) { return property::difference(w, g).value_or(""); });
+          [](const Literal& w, const Literal& g) { return property::difference(w, g).value_or(""); }, ways);
       if (HasFailure()) return;
     }
 }
+
+TEST_P(EmulatedOps, AgreeWithTheReferenceInEveryOrder) { expect_right(emulator::Rounding::kExact, emulator::every_way()); }
+TEST_P(EmulatedOps, AgreeWhereProductsAndSumsAreJoined) { expect_right(emulator::Rounding::kGpu, {emulator::Way{}}); }
 
 INSTANTIATE_TEST_SUITE_P(All, EmulatedOps, testing::ValuesIn(groups()),
                          [](const auto& info) { return info.param.front() + "_to_" + info.param.back(); });

@@ -9,7 +9,9 @@ namespace {
 
 class NineCudaKernels : public testing::TestWithParam<std::string> {};
 
-TEST_P(NineCudaKernels, AgreeWithTheInterpreterInEveryOrder) { expect_kernel(read_kernel(GetParam())); }
+TEST_P(NineCudaKernels, AgreeWithTheInterpreterInEveryOrder) {
+  expect_kernel(read_kernel(GetParam()), gpu(), {.as_gpus_round = true});
+}
 
 INSTANTIATE_TEST_SUITE_P(All, NineCudaKernels, testing::ValuesIn(nine_kernels()),
                          [](const auto& info) { return info.param; });

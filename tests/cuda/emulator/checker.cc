@@ -30,8 +30,8 @@ void prepare(Region& r, std::vector<Shadow>& shadow, char* begin, char* end, con
 
 }  // namespace
 
-void Checker::begin_launch(Traffic* traffic) {
-  traffic_ = traffic;
+void Checker::begin_launch(Traffic* traffic, bool count_warps) {
+  traffic_ = traffic, count_warps_ = count_warps;
   many_blocks_ = ++blocks_;  // a number of its own, which stands for several blocks of this launch
 }
 
@@ -42,6 +42,11 @@ void Checker::begin_block(int threads, char* fixed, char* fixed_end, char* dynam
   prepare(dynamic_, dynamic_shadow_, dynamic, dynamic_end, "dynamic shared memory");
   clocks_.assign((threads + 31) / 32, Clocks{});
   for (Clocks& c : clocks_) std::fill(std::begin(c.own), std::end(c.own), 1);
+  costs_.begin_block(threads);
+}
+
+void Checker::end_block() {
+  if (count_warps_) costs_.end_block(*traffic_);
 }
 
 void Checker::warp_sync(int warp, unsigned mask) {
@@ -173,6 +178,8 @@ bool Checker::access(int thread, const void* at, int64_t bytes, Access kind, con
   bool reads = kind == Access::kRead || kind == Access::kAtomic;
   if (reads) (r->shared ? traffic_->shared_read : traffic_->global_read) += bytes;
   if (writes) (r->shared ? traffic_->shared_written : traffic_->global_written) += bytes;
+  if (count_warps_ && kind != Access::kCopyDone)
+    costs_.access(thread, pc, r->shared, r->shared ? static_cast<uint64_t>(p - r->begin) : reinterpret_cast<uintptr_t>(p), static_cast<int>(bytes));
   Shadow* s = r->shadow + (p - r->begin);
   bool fine = true;
   for (int64_t i = 0; i < bytes; ++i) {

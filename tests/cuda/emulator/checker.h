@@ -5,6 +5,7 @@
 
 #include "tests/cuda/emulator/memory.h"
 #include "tests/cuda/emulator/report.h"
+#include "tests/cuda/emulator/warp_costs.h"
 
 namespace nabla::emulator {
 
@@ -18,9 +19,10 @@ class Checker {
   Checker(Memory& memory, Fault fault) : memory_(memory), fault_(std::move(fault)) {}
   Checker(const Checker&) = delete;
 
-  void begin_launch(Traffic* traffic);
+  void begin_launch(Traffic* traffic, bool count_warps);
   /// `dynamic` and `fixed` are the block's shared memory.
   void begin_block(int threads, char* fixed, char* fixed_end, char* dynamic, char* dynamic_end);
+  void end_block();
   void block_barrier() { ++epoch_; }
   void warp_sync(int warp, unsigned mask);
   /// False: the access leaves all memory that a kernel may touch, and must not happen.
@@ -48,6 +50,8 @@ class Checker {
   std::vector<Shadow> fixed_shadow_, dynamic_shadow_;
   std::vector<Clocks> clocks_;
   uint32_t blocks_ = 0, many_blocks_ = 0, epoch_ = 0;
+  bool count_warps_ = false;
+  WarpCosts costs_;
 };
 
 }  // namespace nabla::emulator

@@ -55,6 +55,14 @@ void Machine::expect_written(const void* at, Report& report) const {
   report.findings.push_back(std::move(f));
 }
 
+Traffic& Traffic::operator+=(const Traffic& x) {
+  global_read += x.global_read, global_written += x.global_written;
+  shared_read += x.shared_read, shared_written += x.shared_written;
+  sectors += x.sectors, least_sectors += x.least_sectors;
+  bank_clocks += x.bank_clocks, least_bank_clocks += x.least_bank_clocks;
+  return *this;
+}
+
 Report Machine::launch(const Object& object, const std::string& symbol, const Shape& shape,
                        const std::vector<void*>& args, const Options& options) {
   Report report;

@@ -319,6 +319,7 @@ void Engine::run_block(unsigned block) {
   threads_[first].stack = stack_ = stacks_.take(&Engine::fiber);
   set_current(first);
   nb_fiber_switch(&main_, stacks_.context(stack_));
+  if (checker_) checker_->end_block();
   if (alive_ > 0 && !stopped_) report_deadlock();
   stopped_ |= alive_ > 0;
   current_ = -1;
@@ -337,7 +338,7 @@ void Engine::run(const Launch& launch, const Options& options, const Lines& line
   dynamic_.resize(launch.shared_bytes + kTail + 1024);
   uintptr_t shared = (reinterpret_cast<uintptr_t>(dynamic_.data()) + 1023) / 1024 * 1024;
   position_.shared = launch.shared_bytes ? reinterpret_cast<void*>(shared) : nullptr;
-  if (checker) checker->begin_launch(&report.traffic);
+  if (checker) checker->begin_launch(&report.traffic, options.count_warps);
   std::vector<int> blocks(launch.blocks);
   std::iota(blocks.begin(), blocks.end(), 0);
   shuffle_order(blocks);

@@ -15,8 +15,12 @@ struct Expectation {
   double tolerance = 2e-5;
   /// Global bytes that all grids together may read and write; 0: any number.
   int64_t most_traffic = 0;
+  /// So many times what their bytes would cost side by side may accesses of warps cost: sectors, clocks of banks; 0: any number.
+  double most_sectors = 0, most_bank_clocks = 0;
   /// Values of symbols_of(kernel), where sizes are symbolic.
   std::vector<int64_t> extents = {};
+  /// Does the tolerance have to hold too where floats are rounded as GPUs do?
+  bool as_gpus_round = false;
 };
 
 /// What one run leaves behind.
@@ -33,7 +37,7 @@ KernelRun run_kernel(const kernel_ir::Kernel& kernel, const codegen::CudaKernel&
                      const Options& options, const std::map<int, int>& in_place = {});
 
 /// Test failures unless `code` computes what interpret() does: with the same bits in three orders, with early and late
-/// copies, plain and checked, without a finding, and with at most the expected traffic. `buffers` hold the operands;
+/// copies, plain and checked, without a finding, and with at most the expected costs. `buffers` hold the operands;
 /// the kernel has static sizes, or `expectation.extents` gives them.
 void expect_right(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& code, const std::vector<Literal>& buffers,
                   const Expectation& expectation = {});

@@ -31,10 +31,12 @@ constexpr const char* kGlue =
     ;
 constexpr const char* kSourceName = "kernels.cu";
 
-// No contraction: both variants compute the same bits. No jumps of one call into another: a call is a place.
+// No jumps of one call into another: a call is a place.
 constexpr const char* kFlags =
-    "-std=c++20 -O1 -g1 -w -fPIC -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-exceptions -fno-rtti"
+    "-std=c++20 -O1 -g1 -w -fPIC -fwrapv -fno-strict-aliasing -fno-exceptions -fno-rtti"
     " -fno-optimize-sibling-calls -fno-threadsafe-statics -fno-stack-protector -march=x86-64-v3";
+constexpr const char* kExact = " -ffp-contract=off";  // plain and checked code compute the same bits
+constexpr const char* kAsGpus = " -ffp-contract=fast -DNB_EMU_GPU_ROUNDING";
 constexpr const char* kChecked = " -fsanitize=thread -fsanitize=alignment,bounds";
 constexpr const char* kLink = " -shared -nostartfiles -nodefaultlibs -Wl,--build-id=none";
 
@@ -83,7 +85,9 @@ template <class... P> static void nb_emu_run(void (*f)(P...), void** args) {
 template <class... P> constexpr int nb_emu_arity(void (*)(P...)) { return sizeof...(P); }
 )";
 
-std::string flags(bool checked) { return std::string(kFlags) + (checked ? kChecked : ""); }
+std::string flags(bool checked, Rounding rounding) {
+  return std::string(kFlags) + (rounding == Rounding::kGpu ? kAsGpus : kExact) + (checked ? kChecked : "");
+}
 
 Diagnostic refused(const std::string& log, const std::string& what) {
   Diagnostic d = error(Code::kCompilerFailed, "the host compiler failed on {}", what);
@@ -110,12 +114,12 @@ std::string host_source(const std::string& cuda_text) {
                    hidden, table, names.size());
 }
 
-Result<std::string> compile_object(const std::string& cuda_text, bool checked) {
+Result<std::string> compile_object(const std::string& cuda_text, bool checked, Rounding rounding) {
   std::string command = codegen::compiler_command(NABLA_TRY(ir::find_target("cpu:x86-64-v3")));
   if (command.empty()) return error(Code::kCompilerMissing, "no C++ compiler for emulated kernels");
   std::string compiler = command.substr(0, command.find(' ')), source = host_source(cuda_text);
   std::string glue = std::string(kAbi) + kGlue, cache = codegen::cache_directory();
-  std::string entry = codegen::digest(command + flags(checked) + source + glue) + ".emulated";
+  std::string entry = codegen::digest(command + flags(checked, rounding) + source + glue) + ".emulated";
   if (auto hit = cache.empty() ? std::nullopt : codegen::find_in_cache(cache, entry)) return std::move(*hit);
   codegen::Workspace work;
   if (work.path().empty()) return error(Code::kWriteFailed, "cannot make a temporary folder `{}`", work.pattern());
@@ -124,7 +128,7 @@ Result<std::string> compile_object(const std::string& cuda_text, bool checked) {
   std::string run = fmt::format(
       "cd '{0}' && ({1} {2} -c source.cc -o source.o && {1} {3} -c glue.cc -o glue.o && {1}{4} source.o glue.o -o "
       "kernels.so -lm -lc) > log 2>&1",
-      work.path().string(), compiler, flags(checked), flags(false), kLink);
+      work.path().string(), compiler, flags(checked, rounding), flags(false, rounding), kLink);
   if (std::system(run.c_str()) != 0) return refused(codegen::slurp(work.path() / "log"), "a CUDA source");
   std::string bytes = codegen::slurp(work.path() / "kernels.so");
   if (!cache.empty()) codegen::store_in_cache(cache, entry, bytes);
@@ -147,8 +151,8 @@ Result<std::shared_ptr<Object>> Object::load(const std::string& bytes, const std
   return out;
 }
 
-Result<std::shared_ptr<Object>> Object::compile(const std::string& cuda_text, bool checked) {
-  std::string bytes = NABLA_TRY(compile_object(cuda_text, checked));
+Result<std::shared_ptr<Object>> Object::compile(const std::string& cuda_text, bool checked, Rounding rounding) {
+  std::string bytes = NABLA_TRY(compile_object(cuda_text, checked, rounding));
   return load(bytes, cuda_text);
 }
 

@@ -11,17 +11,26 @@
 
 namespace nabla::emulator {
 
+/// How floats are rounded. Results of both are right; tolerances must hold for both.
+enum class Rounding {
+  kExact,  ///< every operation by itself; sums of tensor cores once, when they are complete
+  /// Products and sums as one operation wherever the compiler may, as NVRTC does, and sums of tensor cores as these were
+  /// measured to make them (tensor_core_sum in words.h).
+  kGpu
+};
+
 /// What the host compiler gets: the CUDA text after the emulator's words, and a table of its kernels.
 std::string host_source(const std::string& cuda_text);
 /// The bytes of the shared object. `checked`: every access is reported to a checker. Kept in the compilers' cache on
 /// disk. E0501: no compiler; E0502: it refused the text, with its first messages (lines are those of `cuda_text`).
-Result<std::string> compile_object(const std::string& cuda_text, bool checked);
+Result<std::string> compile_object(const std::string& cuda_text, bool checked, Rounding rounding = Rounding::kExact);
 
 class Object {
  public:
   /// Loads the bytes of compile_object. E0502 when they are none. `cuda_text` is for messages and may be empty.
   static Result<std::shared_ptr<Object>> load(const std::string& bytes, const std::string& cuda_text);
-  static Result<std::shared_ptr<Object>> compile(const std::string& cuda_text, bool checked);
+  static Result<std::shared_ptr<Object>> compile(const std::string& cuda_text, bool checked,
+                                                 Rounding rounding = Rounding::kExact);
   ~Object();
   Object(const Object&) = delete;
 

@@ -23,6 +23,11 @@ struct Finding {
 /// Bytes that threads have read and written, each access counted. Of checked launches only.
 struct Traffic {
   int64_t global_read = 0, global_written = 0, shared_read = 0, shared_written = 0;
+  // Of Options::count_warps: what accesses cost, and what their bytes would cost side by side.
+  int64_t sectors = 0, least_sectors = 0;          ///< of 32 bytes of global memory, for each access of a warp
+  int64_t bank_clocks = 0, least_bank_clocks = 0;  ///< of shared memory
+
+  Traffic& operator+=(const Traffic& x);
 };
 
 struct Report {
@@ -41,6 +46,7 @@ struct Options {
   Order order = Order::kForward;  ///< of blocks, of threads, and of who goes on first after a barrier
   uint64_t seed = 1;              ///< of kRandom
   bool late_copies = true;        ///< cp.async copies when it is waited for; else when it is issued
+  bool count_warps = false;       ///< count what accesses of warps cost (checked launches)
 
   std::string str() const;
 };

@@ -163,8 +163,34 @@ static inline float nb_emu_f16(unsigned bits) {
 }
 static inline float nb_emu_tf32(unsigned bits) { return nb_emu_float(bits & 0xffffe000u); }
 
+// What tensor cores add to `start`: k products, each exact. The order of addition is not documented.
+#ifdef NB_EMU_GPU_ROUNDING
+// As measured (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ CS 2021, of the A100): eight
+// products and what is there already are cut off at 24 bits behind the leading bit of the largest, added, and cut off to 24 bits.
+static inline float nb_emu_toward_zero(double x) {
+  float f = float(x);
+  return f - f == 0 && fabs(double(f)) > fabs(x) ? nextafterf(f, 0) : f;
+}
+template <class Product> static inline float tensor_core_sum(float start, int k, Product product) {
+  for (int first = 0; first < k; first += 8) {
+    double terms[9] = {start}, most = fabs(double(start)), sum = 0;
+    for (int i = 0; i < 8; ++i) terms[i + 1] = product(first + i), most = fmax(most, fabs(terms[i + 1]));
+    const bool plain = most > 0 && most < __builtin_inf();
+    const double unit = plain ? ldexp(1.0, ilogb(most) - 24) : 1;
+    for (double t : terms) sum += plain ? trunc(t / unit) * unit : t;
+    start = nb_emu_toward_zero(sum);
+  }
+  return start;
+}
+#else
+template <class Product> static inline float tensor_core_sum(float start, int k, Product product) {
+  double sum = start;
+  for (int i = 0; i < k; ++i) sum += product(i);
+  return float(sum);
+}
+#endif
+
 // D[16][8] += A[16][k] B[k][8]; lanes hold elements as the PTX manual's pictures of m16n8k16 and m16n8k8 show.
-// Products are exact and summed in f64: the tensor cores' order of addition is not documented.
 struct NbEmuMma {
   unsigned a[4], b[2];
   float d[4];
@@ -186,9 +212,7 @@ static inline void nb_emu_mma(unsigned char* slots, Element element) {
   for (int lane = 0; lane < 32; ++lane) {
     for (int r = 0; r < 4; ++r) {
       int row = lane / 4 + (r >> 1) * 8, column = lane % 4 * 2 + (r & 1);
-      double sum = lanes[lane].d[r];
-      for (int i = 0; i < k; ++i) sum += double(a[row][i]) * b[i][column];
-      lanes[lane].d[r] = float(sum);
+      lanes[lane].d[r] = tensor_core_sum(lanes[lane].d[r], k, [&](int i) { return double(a[row][i]) * b[i][column]; });
     }
     memcpy(slots + lane * kNbEmuSlot, &lanes[lane], sizeof(NbEmuMma));
   }

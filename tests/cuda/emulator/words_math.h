@@ -46,8 +46,9 @@ static inline float __fdividef(float x, float y) { return x / y; }
 static inline float __frcp_rn(float x) { return 1 / x; }
 static inline float __fsqrt_rn(float x) { return sqrtf(x); }
 static inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
-static inline float __fadd_rn(float x, float y) { return x + y; }
-static inline float __fmul_rn(float x, float y) { return x * y; }
+// Operations that are never joined with others.
+__attribute__((noinline)) static float __fadd_rn(float x, float y) { return x + y; }
+__attribute__((noinline)) static float __fmul_rn(float x, float y) { return x * y; }
 static inline float __saturatef(float x) { return x > 0 ? x < 1 ? x : 1 : 0; }
 static inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 static inline double rsqrt(double x) { return 1 / sqrt(x); }
