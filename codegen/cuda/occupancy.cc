@@ -40,6 +40,10 @@ Status check_launch(const CubinKernel& kernel, const ir::Target& target, int thr
   if (threads > kBlockThreads)
     return error(Code::kNvrtcFailed, "kernel `{}` has blocks of {} threads; {} allows {}", kernel.name, threads,
                  target.name, kBlockThreads);
+  if (kernel.max_threads > 0 && threads > kernel.max_threads)
+    return error(Code::kNvrtcFailed,
+                 "kernel `{0}` is launched with blocks of {1} threads; its text says __launch_bounds__({2}), at most {2}",
+                 kernel.name, threads, kernel.max_threads);
   if (int most = register_warps(kernel, facts); warps_of(threads) > most)
     return error(
         Code::kNvrtcFailed,

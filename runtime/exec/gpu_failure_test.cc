@@ -207,10 +207,10 @@ TEST(GpuFailure, AKernelThatBreaksIsNamedOnlyWithSyncDebug) {
 }
 
 TEST(GpuFailure, TheFakeGpuRefusesLaunchesOverMemoryThatItDoesNotHave) {
-  FakeGpu gpu;
-  device::CudaDevice device = device::CudaDevice::open().value();
-  const device::CudaDriver& cuda = *device.driver;
   auto launch = [&](bool freed, bool host, unsigned threads) {
+    FakeGpu gpu;  // as a new process has it
+    device::CudaDevice device = device::CudaDevice::open().value();
+    const device::CudaDriver& cuda = *device.driver;
     device::CudaContext context = nullptr;
     device::CudaStream stream = nullptr;
     device::CudaModule module = nullptr;

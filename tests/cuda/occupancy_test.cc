@@ -59,6 +59,11 @@ TEST(CheckLaunch, SaysWhatDoesNotFit) {
   k.name = "k";
   k.registers = 65;
   EXPECT_EQ(refusal(k, "sm_80", 512, 0), "fits");
+  k.max_threads = 256;
+  EXPECT_EQ(refusal(k, "sm_80", 256, 0), "fits");
+  EXPECT_EQ(refusal(k, "sm_80", 288, 0),
+            "kernel `k` is launched with blocks of 288 threads; its text says __launch_bounds__(256), at most 256");
+  k.max_threads = 0;
   EXPECT_EQ(refusal(k, "sm_80", 1056, 0), "kernel `k` has blocks of 1056 threads; sm_80 allows 1024");
   EXPECT_EQ(refusal(k, "sm_80", 1024, 0),
             "kernel `k` takes 65 registers a thread: blocks of 1024 threads do not fit the 65536 registers of sm_80, "

@@ -1,7 +1,7 @@
 // A libcuda.so.1 for tests: one GPU whose kernels are functions of this machine. cuModuleLoadData takes the real cubin
 // or PTX and runs, in its place, $NABLA_FAKE_CUDA/<its sha256>.so (kernels.h). What a program may do wrong gives the
 // driver's own errors: wrong directions, accesses out of bounds, use after free or destroy, calls that a capture
-// forbids. $NABLA_FAKE_CUDA_FAIL="NAME:COUNT[:STATUS]" makes a call, or "kernel NAME", fail; _DEVICES, _CAPABILITY
+// forbids, images for another GPU or a newer driver, launches beyond a kernel's bounds. $NABLA_FAKE_CUDA_FAIL="NAME:COUNT[:STATUS]" makes a call, or "kernel NAME", fail; _DEVICES, _CAPABILITY
 // ("8.0") and _VERSION ("11080") change what the machine shows. With _CHECKED, objects are those of the emulator's
 // checked variant, and what its checker finds is an illegal address.
 #include <dlfcn.h>
@@ -38,10 +38,13 @@ constexpr NamedStatus kStatuses[] = {
     {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
     {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {kNoBinary, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
+    {kUnsupportedPtx, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported toolchain."},
     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {kOutOfResources, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
     {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
     {kCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
      "operation failed due to a previous error during capture"},
@@ -55,14 +58,24 @@ int name_of(int status, const char** out, const char* NamedStatus::*member) {
   return kInvalidValue;
 }
 
+/// 10 * major + minor.
+int capability() {
+  const char* text = std::getenv("NABLA_FAKE_CUDA_CAPABILITY");
+  int major = 9, minor = 0;
+  if (text != nullptr) std::sscanf(text, "%d.%d", &major, &minor);
+  return 10 * major + minor;
+}
+int version() {
+  const char* text = std::getenv("NABLA_FAKE_CUDA_VERSION");
+  return text == nullptr ? 13000 : std::atoi(text);
+}
+
 /// The object that stands for a module's bytes.
 int open_object(const void* image, Module& module) {
-  size_t bytes = elf_bytes(image);
-  const auto* text = static_cast<const char*>(image);
-  if (bytes == 0 && std::strncmp(text, "//", 2) == 0) bytes = std::strlen(text);
+  if (int status = read_image(image, capability(), version(), module.image); status != kOk) return status;
   const char* folder = std::getenv("NABLA_FAKE_CUDA");
-  if (bytes == 0 || folder == nullptr) return kInvalidImage;
-  std::string hash = nabla::format::sha256_hex({static_cast<const uint8_t*>(image), bytes});
+  if (folder == nullptr) return kInvalidImage;
+  std::string hash = nabla::format::sha256_hex({static_cast<const uint8_t*>(image), module.image.bytes});
   std::string path = std::string(folder) + "/" + hash + ".so";
   module.kernels = Kernels::open(path);
   return module.kernels != nullptr ? kOk : kInvalidImage;
@@ -89,14 +102,6 @@ int devices() {
 }
 /// A context is the address of a byte, one per GPU.
 char contexts[kMostDevices];
-
-/// 10 * major + minor.
-int capability() {
-  const char* text = std::getenv("NABLA_FAKE_CUDA_CAPABILITY");
-  int major = 9, minor = 0;
-  if (text != nullptr) std::sscanf(text, "%d.%d", &major, &minor);
-  return 10 * major + minor;
-}
 
 /// Bytes of shared memory of a block, by the table of compute capabilities in the CUDA C++ Programming Guide.
 int most_shared() {
@@ -210,11 +215,7 @@ int cuInit(unsigned) {
   state().initialized = true;
   return kOk;
 }
-int cuDriverGetVersion(int* version) {
-  const char* text = std::getenv("NABLA_FAKE_CUDA_VERSION");
-  *version = text == nullptr ? 13000 : std::atoi(text);
-  return kOk;
-}
+int cuDriverGetVersion(int* out) { return *out = version(), kOk; }
 int cuGetErrorName(int status, const char** out) { return name_of(status, out, &NamedStatus::name); }
 int cuGetErrorString(int status, const char** out) { return name_of(status, out, &NamedStatus::text); }
 
@@ -249,8 +250,8 @@ int cuDevicePrimaryCtxRetain(void** context, int device) {
 int cuDevicePrimaryCtxRelease_v2(int) {
   Lock lock;
   if (state().contexts == 0) return kInvalidContext;
-  // What a kernel broke is whole again. Memory stays, so that a test sees what nobody freed.
-  if (--state().contexts == 0) state().sticky = kOk;
+  // Memory stays, so that a test sees what nobody freed; and what a kernel broke stays broken until the process ends.
+  --state().contexts;
   return kOk;
 }
 int cuCtxSetCurrent(void* context) {
@@ -373,8 +374,17 @@ int cuModuleGetFunction(Function** out, Module* module, const char* name) {
   int parameters = module->kernels->parameters(name);
   if (parameters < 0) return kNotFound;
   std::unique_ptr<Function>& function = module->functions[name];
-  if (function == nullptr)
-    function.reset(new Function{module->kernels.get(), name, parameters, module->kernels->static_shared(name)});
+  if (function == nullptr) {
+    function.reset(new Function{module->kernels.get(), name, parameters});
+    function->static_shared = module->kernels->static_shared(name);
+    if (auto found = module->image.kernels.find(name); found != module->image.kernels.end()) {
+      const nabla::codegen::CubinKernel& k = found->second;
+      if (k.max_threads > 0) function->most_threads = static_cast<unsigned>(k.max_threads);
+      function->registers = static_cast<unsigned>(k.registers);
+      function->static_shared = static_cast<unsigned>(k.static_shared_bytes);
+    }
+    function->max_dynamic_shared = (48 << 10) - function->static_shared;
+  }
   state().functions.insert(function.get());
   return *out = function.get(), kOk;
 }
@@ -406,7 +416,9 @@ int cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, un
   if (!known(state().functions, function)) return kInvalidHandle;
   bool fits = gx >= 1 && gx <= 0x7fffffff && gy == 1 && gz == 1 && bx >= 1 && bx <= 1024 && by == 1 && bz == 1 &&
               shared <= function->max_dynamic_shared && extra == nullptr;
-  if (!fits) return kInvalidValue;
+  if (!fits || bx > function->most_threads) return kInvalidValue;
+  // A warp's registers come in units of 256, of the 65,536 of a multiprocessor.
+  if ((function->registers * 32 + 255) / 256 * 256 * ((bx + 31) / 32) > 65536) return kOutOfResources;
   std::vector<uint64_t> arguments;  // read now, as a driver does
   for (int i = 0; i < function->parameters; ++i) arguments.push_back(*static_cast<uint64_t*>(parameters[i]));
   return put(stream, [=] { return run_kernel(*function, gx, bx, shared, arguments); });

@@ -1,7 +1,9 @@
 // The fake driver refuses what the real one refuses; without that, tests on it would show nothing.
+#include <elf.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "runtime/device/cuda_driver.h"
@@ -186,6 +188,27 @@ TEST_F(FakeDriver, StreamsAndEventsThatAreAskedComeToTheirEnd) {
 TEST_F(FakeDriver, AThreadWithoutTheContextIsToldSo) {
   ok(cuda().context_set(nullptr));
   EXPECT_EQ(name(cuda().memory_alloc(&memory_, 64)), "CUDA_ERROR_INVALID_CONTEXT");
+}
+
+// A cubin's header: the chip that it is for, and the ABI (8: of CUDA 13).
+std::string header(unsigned flags, unsigned char abi) {
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_ABIVERSION] = abi, header.e_machine = 190, header.e_flags = flags;
+  return {reinterpret_cast<const char*>(&header), sizeof header};
+}
+
+TEST_F(FakeDriver, CodeOfAnotherChipOrOfANewerCudaIsRefused) {
+  CudaModule module = nullptr;
+  auto load = [&](const std::string& image) { return name(cuda().module_load(&module, image.c_str())); };
+  EXPECT_EQ(load(header(80 << 8, 8)), "CUDA_ERROR_NO_BINARY_FOR_GPU");
+  EXPECT_EQ(load(header(100 << 8, 8)), "CUDA_ERROR_NO_BINARY_FOR_GPU");
+  EXPECT_EQ(load(header(80, 7)), "CUDA_ERROR_NO_BINARY_FOR_GPU");
+  EXPECT_EQ(load("//\n.version 9.1\n.target sm_80\n"), "CUDA_ERROR_UNSUPPORTED_PTX_VERSION");
+  setenv("NABLA_FAKE_CUDA_VERSION", "12040", 1);
+  EXPECT_EQ(load(header(90 << 8, 8)), "CUDA_ERROR_INVALID_IMAGE");
+  EXPECT_EQ(load("//\n.version 8.5\n.target sm_80\n"), "CUDA_ERROR_UNSUPPORTED_PTX_VERSION");
+  unsetenv("NABLA_FAKE_CUDA_VERSION");
 }
 
 TEST_F(FakeDriver, AnImageThatIsNoCubinIsRefused) {

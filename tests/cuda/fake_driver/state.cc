@@ -1,6 +1,5 @@
 #include "tests/cuda/fake_driver/state.h"
 
-#include <elf.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -162,27 +161,6 @@ void hurry() {
   for (bool moved = true; std::exchange(moved, false);)
     for (Stream* s : others)
       while (ready(*s) && advance(*s)) moved = true;
-}
-
-size_t elf_bytes(const void* image) {
-  constexpr unsigned kCudaMachine = 190;
-  const auto* bytes = static_cast<const char*>(image);
-  Elf64_Ehdr header;
-  std::memcpy(&header, bytes, sizeof header);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != kCudaMachine) return 0;
-  uint64_t end = std::max({uint64_t{sizeof header}, header.e_shoff + uint64_t{header.e_shnum} * header.e_shentsize,
-                           header.e_phoff + uint64_t{header.e_phnum} * header.e_phentsize});
-  for (int i = 0; i < header.e_shnum; ++i) {
-    Elf64_Shdr section;
-    std::memcpy(&section, bytes + header.e_shoff + i * header.e_shentsize, sizeof section);
-    if (section.sh_type != SHT_NOBITS) end = std::max(end, section.sh_offset + section.sh_size);
-  }
-  for (int i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    std::memcpy(&segment, bytes + header.e_phoff + i * header.e_phentsize, sizeof segment);
-    end = std::max(end, segment.p_offset + segment.p_filesz);
-  }
-  return end;
 }
 
 }  // namespace nabla::fake_cuda

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/cuda/emulator/emulator.h"
+#include "tests/cuda/fake_driver/images.h"
 #include "tests/cuda/fake_driver/kernels.h"
 
 namespace nabla::fake_cuda {
@@ -30,10 +31,13 @@ enum Status : int {
   kNoDevice = 100,
   kInvalidImage = 200,
   kInvalidContext = 201,
+  kNoBinary = 209,
+  kUnsupportedPtx = 222,
   kInvalidHandle = 400,
   kNotFound = 500,
   kNotReady = 600,
   kIllegalAddress = 700,
+  kOutOfResources = 701,
   kCaptureUnsupported = 900,
   kCaptureInvalidated = 901,
   kCaptureUnjoined = 904,
@@ -86,11 +90,14 @@ struct Function {
   const Kernels* kernels;
   std::string symbol;
   int parameters;
+  unsigned most_threads = 1024;  ///< of a block, as its launch bounds say
+  unsigned registers = 0;        ///< of a thread; 0: unknown
   unsigned static_shared = 0;
   unsigned max_dynamic_shared = (48 << 10) - static_shared;  ///< until a program asks for more
 };
 struct Module {
   std::unique_ptr<Kernels> kernels;
+  Image image;
   std::map<std::string, std::unique_ptr<Function>> functions;  ///< those that were asked for
 };
 struct Graph {
@@ -183,7 +190,5 @@ bool known(const std::set<T*>& set, T* handle) {
 
 /// Runs a stream's work, waiting for what is not ready; the first fault sticks.
 int drain(Stream& stream);
-/// The bytes of a cubin, from its ELF header; 0: it is none.
-size_t elf_bytes(const void* image);
 
 }  // namespace nabla::fake_cuda
