@@ -61,7 +61,8 @@ template <int fragments> NB_FN void nb_wg_hold(float (&d)[1][fragments][4]) {
 }
 // What this thread has copied, before a barrier after which wgmma reads it.
 NB_FN void nb_wg_see_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Where a part of a tile lies, in units of 16 bytes, and strides between parts: `leading` bytes to the next 64 elements across k, 1024 to the next 8 rows.
+// Where a part of a tile lies, in units of 16 bytes, and strides between parts: `leading` bytes to the next 64 elements across
+// k, 1024 to the next 8 rows.
 NB_FN nb_u64 nb_wg_tile(const void* at, int leading = 8192) {
   return nb_u64((nb_shared_address(at) & 0x3ffff) >> 4) | nb_u64(leading >> 4) << 16 | nb_u64(1024 >> 4) << 32 | nb_u64(1) << 62;
 }

@@ -178,8 +178,10 @@ bool Checker::access(int thread, const void* at, int64_t bytes, Access kind, con
   bool reads = kind == Access::kRead || kind == Access::kAtomic;
   if (reads) (r->shared ? traffic_->shared_read : traffic_->global_read) += bytes;
   if (writes) (r->shared ? traffic_->shared_written : traffic_->global_written) += bytes;
-  if (count_warps_ && kind != Access::kCopyDone)
-    costs_.access(thread, pc, r->shared, r->shared ? static_cast<uint64_t>(p - r->begin) : reinterpret_cast<uintptr_t>(p), static_cast<int>(bytes));
+  if (count_warps_ && kind != Access::kCopyDone) {
+    const uint64_t place = r->shared ? static_cast<uint64_t>(p - r->begin) : reinterpret_cast<uintptr_t>(p);
+    costs_.access(thread, pc, r->shared, place, static_cast<int>(bytes));
+  }
   Shadow* s = r->shadow + (p - r->begin);
   bool fine = true;
   for (int64_t i = 0; i < bytes; ++i) {

@@ -1,7 +1,8 @@
 // A libcuda.so.1 for tests: one GPU whose kernels are functions of this machine. cuModuleLoadData takes the real cubin
 // or PTX and runs, in its place, $NABLA_FAKE_CUDA/<its sha256>.so (kernels.h). What a program may do wrong gives the
 // driver's own errors: wrong directions, accesses out of bounds, use after free or destroy, calls that a capture
-// forbids, images for another GPU or a newer driver, launches beyond a kernel's bounds. $NABLA_FAKE_CUDA_FAIL="NAME:COUNT[:STATUS]" makes a call, or "kernel NAME", fail; _DEVICES, _CAPABILITY
+// forbids, images for another GPU or a newer driver, launches beyond a kernel's bounds.
+// $NABLA_FAKE_CUDA_FAIL="NAME:COUNT[:STATUS]" makes a call, or "kernel NAME", fail; _DEVICES, _CAPABILITY
 // ("8.0") and _VERSION ("11080") change what the machine shows. With _CHECKED, objects are those of the emulator's
 // checked variant, and what its checker finds is an illegal address.
 #include <dlfcn.h>
