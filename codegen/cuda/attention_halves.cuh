@@ -2,7 +2,8 @@
 // copied. What the first product gives is the next one's factor as it lies in registers: two neighbouring 16 x 8 results are
 // a 16 x 16 factor. Who multiplies is a type, `By`: warps (mma), or warpgroups of four (wgmma, sm_90a). It has the tiles in
 // shared memory, how many fragments of 16 rows a warp keeps, how many rows are multiplied together and where they start, and
-// products, which are begun, and done after await(): all but the last `pending` ones.
+// products. begin() stands between what their sums were before and the first of them; they are done after await(), all but the
+// last `pending` ones.
 
 // ---- By warps, each with F fragments of 16 rows of the block's tile
 // A of mma.m16n8k16 from 16 rows, and B from 16 rows that are its columns (two of 8), or from 16 rows that are its k.
@@ -31,7 +32,7 @@ template <int F> struct nb_by_warps {
   template <class T, int rows, int width> struct Tile {
     static constexpr int depth = NB_UP(width, 16), pitch = depth + 8, size = rows * pitch;
     T* at;
-    __device__ T* place(int r, int c) const { return at + r * pitch + c; }
+    __device__ T* place(unsigned r, unsigned c) const { return at + r * pitch + c; }
   };
   // acc[f][n] += A[f] B[n]': F x 16 rows of `a` from `start` on, 8 rows of `b` for each n.
   template <int tiles, class T, int R, int C, int D>
@@ -68,6 +69,7 @@ template <int F> struct nb_by_warps {
     }
   }
   template <int pending, int tiles> static __device__ void await(float (&)[F][tiles][4]) {}
+  template <class... Acc> static __device__ void begin(Acc&...) {}
   static __device__ void see_copies() {}
 };
 
@@ -80,11 +82,10 @@ struct nb_by_warpgroups {
   template <class T, int rows, int width> struct Tile {
     static constexpr int depth = width, size = rows * width;
     T* at;
-    __device__ T* place(int r, int c) const { return at + c / 64 * (rows * 64) + nb_wg_place<true>(r, c % 64); }
+    __device__ T* place(unsigned r, unsigned c) const { return at + c / 64 * (rows * 64) + nb_wg_place<true>(r, c % 64); }
   };
   template <int tiles, class T, int R, int C, int D>
   static __device__ void product(float (&acc)[1][tiles][4], Tile<T, R, D> a, int start, Tile<T, C, D> b) {
-    nb_wg_fence();
 #pragma unroll
     for (int k = 0; k < D; k += 16) nb_wg_mma<true, true>(acc, a.at + k / 64 * (R * 64) + start * 64, b.at + k / 64 * (C * 64), k / 16 % 4);
     nb_wg_commit();
@@ -94,7 +95,7 @@ struct nb_by_warpgroups {
     unsigned x[steps / 2][4];
 #pragma unroll
     for (int k = 0; k < steps; k += 2) nb_load_results<T>(x[k / 2], p[0], k);
-    nb_wg_fence();
+    begin(acc);
 #pragma unroll
     for (int k = 0; k < steps / 2; ++k) nb_wg_mma_of<C>(acc, x[k], b.at, k);
     nb_wg_commit();
@@ -102,6 +103,10 @@ struct nb_by_warpgroups {
   template <int pending, int tiles> static __device__ void await(float (&acc)[1][tiles][4]) {
     nb_wg_wait<pending>();
     nb_wg_hold(acc);
+  }
+  template <class... Acc> static __device__ void begin(Acc&... acc) {
+    (nb_wg_hold(acc), ...);
+    nb_wg_fence();
   }
   static __device__ void see_copies() { nb_wg_see_copies(); }
 };
@@ -116,16 +121,16 @@ NB_FN void nb_copy_rows(Tile tile, const T* from, int have, bool aligned) {
     constexpr int packs = Tile::depth / 8;
 #pragma unroll
     for (int first = 0; first < rows * packs; first += threads) {
-      const int p = first + threadIdx.x, r = p / packs, c = p % packs * 8;
-      if (rows * packs % threads != 0 && r >= rows) break;
-      nb_cp_async_16_if(tile.place(r, c), from + r * width + c, r < have && c < width);
+      const unsigned p = first + threadIdx.x, r = p / packs, c = p % packs * 8;
+      if (rows * packs % threads != 0 && r >= unsigned(rows)) break;
+      nb_cp_async_16_if(tile.place(r, c), from + r * width + c, int(r) < have && c < width);
     }
   } else {
+#pragma unroll 1  // seldom gone: it should cost no registers
     for (int p = threadIdx.x; p < rows * Tile::depth; p += threads) {
       const int r = p / Tile::depth, c = p % Tile::depth;
-      T x = {};
-      if (r < have && c < width) x = from[r * width + c];
-      *tile.place(r, c) = x;
+      if (r < have && c < width) *tile.place(r, c) = from[r * width + c];
+      else *tile.place(r, c) = T{};
     }
   }
 }
@@ -153,10 +158,10 @@ NB_FN void nb_store_halves(T* to, int have, const float (&x)[F][tiles][4]) {
 }
 
 // The blocks of a grid take the tiles of all rows; of a causal call those first that see most.
-struct nb_tile { long row; int first; };
-template <bool last_first> NB_FN nb_tile nb_tile_of(long block, long rows, long tiles, int size) {
-  const long tile = block / rows;
-  return {block % rows, int(last_first ? tiles - 1 - tile : tile) * size};
+struct nb_tile { int row, first; };
+template <bool last_first> NB_FN nb_tile nb_tile_of(int block, int rows, int tiles, int size) {
+  const int tile = block / rows;
+  return {block % rows, (last_first ? tiles - 1 - tile : tile) * size};
 }
 
 template <int F, int tiles> NB_FN void nb_scale(float (&acc)[F][tiles][4], float by) {
@@ -167,6 +172,22 @@ template <int F, int tiles> NB_FN void nb_scale(float (&acc)[F][tiles][4], float
 
 // Weights are powers of 2 below 2^kNbGrowth: so far may a row's maximum grow before its sums are shrunk.
 constexpr float kNbLog2e = 1.44269504088896341f, kNbLn2 = 0.693147180559945309f, kNbGrowth = 8;
+
+// Scores of a warp's rows, from `row` on, with columns from `column` on: what a query does not see is `hidden`. Rows are queries
+// and columns keys, or the other way round.
+template <bool causal, bool keys_down, int F, int tiles, class M>
+NB_FN void nb_hide_scores(float (&p)[F][tiles][4], const nb_heads& s, int row, int column, const M* own_mask, float hidden) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int f = 0; f < F; ++f)
+#pragma unroll
+    for (int n = 0; n < tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int y = row + f * 16 + lane / 4 + e / 2 * 8, x = column + n * 8 + lane % 4 * 2 + e % 2;
+        if (!s.sees<causal>(keys_down ? x : y, keys_down ? y : x, own_mask)) p[f][n][e] = hidden;
+      }
+}
 
 // A step of the softmax of scores p: weights in their place, with a running maximum and sum of every row, by which earlier
 // sums are shrunk. `kept`: of the warp's rows, where weights are dropped.
@@ -215,16 +236,15 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
   const Queries q_tile{(T*)room};
   T* const stages = q_tile.at + Queries::size;
   unsigned char* kept = (unsigned char*)(stages + By::stages * stage);
-  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = By::start();
+  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = R == By::together ? 0 : By::start();
   // A scale of 0 stays one that leaves what nobody sees at minus infinity.
   const float none = -__builtin_inff(), scale = s.scale == 0 ? 1e-38f : s.scale * kNbLog2e, sign = scale < 0 ? -1.0f : 1.0f;
   const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
-  const long tiles = (queries + R - 1) / R;
+  const int tiles = (queries + R - 1) / R;
   const bool aligned = nb_are_aligned(q, k, v);
-  for (long block = blockIdx.x; block < s.rows * tiles; block += gridDim.x) {
-    const nb_tile at = nb_tile_of<causal>(block, s.rows, tiles, R);
-    const long row = at.row, kv = s.keys_of(row);
-    const int first = at.first, own = first + own_rows;
+  for (int block = blockIdx.x; block < int(s.rows) * tiles; block += gridDim.x) {
+    const nb_tile at = nb_tile_of<causal>(block, int(s.rows), tiles, R);
+    const int row = at.row, kv = int(s.keys_of(row)), first = at.first, own = first + own_rows;
     const M* own_mask = s.mask_of(row, mask);
     const T *k_from = k + kv * s.keys * D, *v_from = v + kv * s.keys * W;
     float acc[F][NB_UP(W, 16) / 8][4] = {}, top[F][2], sum[F][2] = {};
@@ -254,20 +274,12 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
       }
       if (causal && j0 > first + start + By::together - 1 + diagonal) continue;
       float p[F][C / 8][4] = {};
+      By::begin(p);
       By::product(p, q_tile, start, k_tile);
       By::template await<0>(p);
       // Nobody has drawn for queries that are not there.
       const bool edge = own_mask || j0 + C > keys || (causal && j0 + C - 1 > own + diagonal) || (drops && own + F * 16 > queries);
-      if (edge) {
-#pragma unroll
-        for (int f = 0; f < F; ++f)
-#pragma unroll
-          for (int n = 0; n < C / 8; ++n)
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-              if (!s.sees<causal>(own + f * 16 + lane / 4 + e / 2 * 8, j0 + n * 8 + lane % 4 * 2 + e % 2, own_mask))
-                p[f][n][e] = none * sign;
-      }
+      if (edge) nb_hide_scores<causal, false>(p, s, own, j0, own_mask, none * sign);
       nb_halves_softmax<C, drops>(p, acc, top, sum, scale, kept + own_rows * (C + 4));
       By::product_of(acc, p, v_tile);
       By::template await<0>(acc);
@@ -305,15 +317,15 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
   const Slopes ct_tile{q_tile.at + Queries::size};
   T* const stages = ct_tile.at + Slopes::size;
   unsigned char* kept = (unsigned char*)(stages + By::stages * stage);
-  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = By::start();
-  const float scale = s.scale * kNbLog2e;
+  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = R == By::together ? 0 : By::start();
+  // As on the way forward.
+  const float scale = s.scale == 0 ? 1e-38f : s.scale * kNbLog2e, hidden = scale < 0 ? __builtin_inff() : -__builtin_inff();
   const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
-  const long tiles = (queries + R - 1) / R;
+  const int tiles = (queries + R - 1) / R;
   const bool aligned = nb_are_aligned(q, k, v, ct);
-  for (long block = blockIdx.x; block < s.rows * tiles; block += gridDim.x) {
-    const nb_tile at = nb_tile_of<causal>(block, s.rows, tiles, R);
-    const long row = at.row, kv = s.keys_of(row);
-    const int first = at.first, own = first + own_rows;
+  for (int block = blockIdx.x; block < int(s.rows) * tiles; block += gridDim.x) {
+    const nb_tile at = nb_tile_of<causal>(block, int(s.rows), tiles, R);
+    const int row = at.row, kv = int(s.keys_of(row)), first = at.first, own = first + own_rows;
     const M* own_mask = s.mask_of(row, mask);
     const T *k_from = k + kv * s.keys * D, *v_from = v + kv * s.keys * W;
     nb_copy_rows<R, D, threads>(q_tile, q + (row * s.queries + first) * D, queries - first, aligned);
@@ -357,20 +369,18 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
         for (int n = 0; n < C / 8; ++n)
 #pragma unroll
           for (int e = 0; e < 4; ++e) ds[f][n][e] = drops ? 0.0f : -loses[f][e / 2];
+      By::begin(p, ds);
       By::product(p, q_tile, start, k_tile);
       By::product(ds, ct_tile, start, v_tile);
       By::template await<1>(p);
       const bool edge = own_mask || j0 + C > keys || (causal && j0 + C - 1 > own + diagonal) || (drops && own + F * 16 > queries);
+      if (edge) nb_hide_scores<causal, false>(p, s, own, j0, own_mask, hidden);
 #pragma unroll
       for (int f = 0; f < F; ++f)
 #pragma unroll
         for (int n = 0; n < C / 8; ++n)
 #pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int r = own_rows + f * 16 + lane / 4 + e / 2 * 8, c = n * 8 + lane % 4 * 2 + e % 2;
-            const bool sees = !edge || s.sees<causal>(first + r, j0 + c, own_mask);
-            p[f][n][e] = sees ? nb_exp2_of_halves(p[f][n][e] * scale - base[f][e / 2]) : 0.0f;
-          }
+          for (int e = 0; e < 4; ++e) p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - base[f][e / 2]);
       By::template await<0>(ds);
 #pragma unroll
       for (int f = 0; f < F; ++f)
@@ -394,11 +404,10 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
 
 // The tiles of queries of heads that share keys, one after the other.
 struct nb_rows_of_group {
-  long row;
-  int i0;
-  __device__ void walk(int by, int first, int queries) {
+  int row, i0;
+  __device__ void walk(int by, int first, const nb_heads& s) {
     i0 += by;
-    if (i0 >= queries) i0 = first, ++row;
+    if (s.heads != s.kv_heads && i0 >= int(s.queries)) i0 = first, ++row;
   }
 };
 
@@ -418,21 +427,21 @@ NB_FN void nb_halves_attention_grad_keys(unsigned char* room, nb_heads s, T* dk,
   T* const stages = v_tile.at + Values::size;
   float* rows_at = (float*)(stages + By::stages * stage);  // of each stage: bases of rows, then what they lose
   unsigned char* kept = (unsigned char*)(rows_at + By::stages * 2 * C);
-  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = By::start();
-  const float scale = s.scale * kNbLog2e;
+  const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = R == By::together ? 0 : By::start();
+  // As on the way forward.
+  const float scale = s.scale == 0 ? 1e-38f : s.scale * kNbLog2e, hidden = scale < 0 ? __builtin_inff() : -__builtin_inff();
   const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
-  const long tiles = (keys + R - 1) / R, group = s.heads / s.kv_heads;
+  const int tiles = (keys + R - 1) / R, group = int(s.heads / s.kv_heads);
   const bool aligned = nb_are_aligned(q, k, v, ct);
-  for (long block = blockIdx.x; block < s.rows / group * tiles; block += gridDim.x) {
-    const nb_tile at = nb_tile_of<false>(block, s.rows / group, tiles, R);
-    const long kv = at.row;
-    const int first = at.first, own = first + own_rows;
+  for (int block = blockIdx.x; block < int(s.rows / group) * tiles; block += gridDim.x) {
+    const nb_tile at = nb_tile_of<false>(block, int(s.rows / group), tiles, R);
+    const int kv = at.row, first = at.first, own = first + own_rows;
     nb_copy_rows<R, D, threads>(k_tile, k + (kv * s.keys + first) * D, keys - first, aligned);
     nb_copy_rows<R, W, threads>(v_tile, v + (kv * s.keys + first) * W, keys - first, aligned);
     float acc_k[F][NB_UP(D, 16) / 8][4] = {}, acc_v[F][NB_UP(W, 16) / 8][4] = {};
     const int sees_first = first - diagonal, i_first = causal && sees_first > 0 ? sees_first / C * C : 0;
-    const int all_steps = i_first < queries ? (queries - i_first + C - 1) / C * int(group) : 0;
-    nb_rows_of_group now{kv / s.kv_heads * s.heads + kv % s.kv_heads * group, i_first}, later = now;
+    const int all_steps = i_first < queries ? (queries - i_first + C - 1) / C * group : 0;
+    nb_rows_of_group now{int(kv / s.kv_heads * s.heads + kv % s.kv_heads * group), i_first}, later = now;
     auto copy = [&](int step) {
       if (step < all_steps) {
         const long from = later.row * s.queries + later.i0;
@@ -445,21 +454,20 @@ NB_FN void nb_halves_attention_grad_keys(unsigned char* room, nb_heads s, T* dk,
     // Of a row that is copied, one of its two numbers by this thread: the base of its weights, or what it loses.
     auto number = [&](int step) {
       const int i = later.i0 + threadIdx.x % C;
-      if (step >= all_steps || threadIdx.x >= 2 * C || i >= queries) return 0.0f;
+      if (step >= all_steps || (threads > 2 * C && threadIdx.x >= 2 * C) || i >= queries) return 0.0f;
       const float x = (threadIdx.x < C ? logsumexp : delta)[later.row * s.queries + i];
       return threadIdx.x >= C ? x : x == -__builtin_inff() ? 0.0f : x * kNbLog2e;
     };
     auto keep = [&](int step, float x) {
-      if (threadIdx.x < 2 * C) rows_at[step % By::stages * 2 * C + threadIdx.x] = x;
+      if (threads <= 2 * C || threadIdx.x < 2 * C) rows_at[step % By::stages * 2 * C + threadIdx.x] = x;
     };
     for (int step = 0; step < By::stages - 1; ++step) {
       copy(step);
       keep(step, number(step));
-      later.walk(C, i_first, queries);
+      later.walk(C, i_first, s);
     }
     for (int step = 0; step < all_steps; ++step) {
-      const long row = now.row;
-      const int i0 = now.i0, next = step + By::stages - 1;
+      const int row = now.row, i0 = now.i0, next = step + By::stages - 1;
       const M* own_mask = s.mask_of(row, mask);
       const Queries q_tile{stages + step % By::stages * stage};
       const Slopes ct_tile{q_tile.at + Queries::size};
@@ -469,7 +477,7 @@ NB_FN void nb_halves_attention_grad_keys(unsigned char* room, nb_heads s, T* dk,
       __syncthreads();
       copy(next);
       const float ahead = number(next);
-      now.walk(C, i_first, queries), later.walk(C, i_first, queries);
+      now.walk(C, i_first, s), later.walk(C, i_first, s);
       if constexpr (drops) {
         nb_load_kept<C, R, R + 4>(kept, s, key, row, i0, first);
         __syncthreads();
@@ -484,10 +492,12 @@ NB_FN void nb_halves_attention_grad_keys(unsigned char* room, nb_heads s, T* dk,
 #pragma unroll
             for (int e = 0; e < 4; ++e) ds[f][n][e] = drops ? 0.0f : -lost.at[e % 2];
         }
+        By::begin(p, ds);
         By::product(p, k_tile, start, q_tile);
         By::product(ds, v_tile, start, ct_tile);
         By::template await<1>(p);
         const bool edge = own_mask || i0 + C > queries || own + F * 16 > keys || (causal && own + F * 16 - 1 > i0 + diagonal);
+        if (edge) nb_hide_scores<causal, true>(p, s, own, i0, own_mask, hidden);
 #pragma unroll
         for (int n = 0; n < C / 8; ++n) {
           const nb_pack<float, 2> from = nb_load_pack<2>(base + n * 8 + lane % 4 * 2);
@@ -496,9 +506,9 @@ NB_FN void nb_halves_attention_grad_keys(unsigned char* room, nb_heads s, T* dk,
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
               const int x = n * 8 + lane % 4 * 2 + e % 2, y = own_rows + f * 16 + lane / 4 + e / 2 * 8;
-              const bool sees = !edge || s.sees<causal>(i0 + x, first + y, own_mask);
-              p[f][n][e] = sees ? nb_exp2_of_halves(p[f][n][e] * scale - from.at[e % 2]) : 0.0f;
-              drawn[f][n][e] = !drops ? 1.0f : sees && kept[x * (R + 4) + y] ? s.kept : 0.0f;
+              p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - from.at[e % 2]);
+              // Weights of 0 are those that nobody drew for.
+              drawn[f][n][e] = !drops ? 1.0f : p[f][n][e] > 0 && kept[x * (R + 4) + y] ? s.kept : 0.0f;
               given[f][n][e] = p[f][n][e] * drawn[f][n][e];
             }
         }

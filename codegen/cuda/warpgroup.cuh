@@ -4,7 +4,7 @@
 // 64 follow all of k.
 
 // Where element x along a factor's own axis, y along k, lies in its tile.
-template <bool k_fast> NB_FN int nb_wg_place(int x, int y) {
+template <bool k_fast> NB_FN int nb_wg_place(unsigned x, unsigned y) {
   if constexpr (k_fast) return x * 64 + ((y / 8) ^ (x % 8)) * 8 + y % 8;
   else return x / 64 * 4096 + y * 64 + ((x % 64 / 8) ^ (y % 8)) * 8 + x % 8;
 }

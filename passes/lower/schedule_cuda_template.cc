@@ -90,12 +90,13 @@ class AttentionScheduler {
   // `sums`: tiles of sums that a warpgroup keeps in its registers, beside scores.
   template <class Bytes>
   Grid by_warpgroups(const ir::Dim& heads, const ir::Dim& rows, int sums, Bytes bytes) const {
-    // Measured on an H200: 16 warps of narrow sums on a multiprocessor, or 12, and 8 of wide ones.
+    // What registers hold, and what was fastest on an H200: 16 warps of narrow sums on a multiprocessor, or 12, and 8 of wide ones.
     constexpr int64_t c = kWarpgroupRows, once = kWarpgroupRows, twice = 2 * kWarpgroupRows;
     bool narrow = d_ + w_ <= 128, two_fit = 2 * (bytes(once, c) + kSystemShared) <= target_.cuda.shared_bytes;
     bool small = rows.bounds().max <= once || (narrow ? sums > 1 : two_fit);
     int64_t own = small ? once : twice;
-    int beside = narrow ? (!small ? 2 : sums > 1 ? 3 : 4) : (small ? 2 : 1);
+    bool drops = !n("streams").is(0);
+    int beside = narrow ? (!small ? 2 : sums == 1 ? 4 : drops ? 2 : 3) : (small ? 2 : 1);
     int threads = static_cast<int>(own / kWarpgroupRows * kWarpgroupThreads);
     ir::Dim blocks = heads * ir::Dim::ceildiv(rows, own);
     return {TemplateMapping{threads, own, c, true}, block_count(blocks), threads, static_cast<int>(bytes(own, c)), beside};
