@@ -113,11 +113,10 @@ struct nb_by_warpgroups {
 #endif
 
 // ---- Tiles
-template <class... T> NB_FN bool nb_are_aligned(const T*... at) { return (nb_is_aligned(at) && ...); }
-// Starts copies of the tile's rows, of which `have` are there, padded with zeros; `aligned`: `from` is.
+// Starts copies of the tile's rows, of which `have` are there, padded with zeros.
 template <int rows, int width, int threads, class Tile, class T>
-NB_FN void nb_copy_rows(Tile tile, const T* from, int have, bool aligned) {
-  if (width % 8 == 0 && aligned) {
+NB_FN void nb_copy_rows(Tile tile, const T* from, int have) {
+  if (width % 8 == 0 && nb_is_aligned(from)) {
     constexpr int packs = Tile::depth / 8;
 #pragma unroll
     for (int first = 0; first < rows * packs; first += threads) {
@@ -134,6 +133,39 @@ NB_FN void nb_copy_rows(Tile tile, const T* from, int have, bool aligned) {
     }
   }
 }
+// The tiles that a block walks, two of C rows for each step, in `stages` places.
+template <class By, int C, int D, int W, int threads, class T> struct nb_walk {
+  using First = typename By::template Tile<T, C, D>;
+  using Second = typename By::template Tile<T, C, W>;
+  static constexpr int stage = First::size + Second::size, size = By::stages * stage;
+  T* at;
+  __device__ First first(int step) const { return {at + step % By::stages * stage}; }
+  __device__ Second second(int step) const { return {first(step).at + First::size}; }
+  // Of the rows from x and y on, of which `have` are there; 0: the step is none.
+  __device__ void copy(int step, const T* x, const T* y, int have) const {
+    if (have > 0) {
+      nb_copy_rows<C, D, threads>(first(step), x, have);
+      nb_copy_rows<C, W, threads>(second(step), y, have);
+    }
+    nb_cp_commit();
+  }
+  // Until all have copied what a step reads; what the step before the last copies into is then read by nobody.
+  __device__ void wait() const {
+    nb_cp_wait<By::stages - 2>();
+    By::see_copies();
+    __syncthreads();
+  }
+};
+
+template <int F, int tiles, class Function> NB_FN void nb_each(Function function) {
+#pragma unroll
+  for (int f = 0; f < F; ++f)
+#pragma unroll
+    for (int n = 0; n < tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) function(f, n, e);
+}
+
 template <int width, int F, int tiles, class T>
 NB_FN void nb_store_halves(T* to, int have, const float (&x)[F][tiles][4]) {
   const int lane = threadIdx.x % 32;
@@ -165,9 +197,7 @@ template <bool last_first> NB_FN nb_tile nb_tile_of(int block, int rows, int til
 }
 
 template <int F, int tiles> NB_FN void nb_scale(float (&acc)[F][tiles][4], float by) {
-  for (int f = 0; f < F; ++f)
-    for (int n = 0; n < tiles; ++n)
-      for (int e = 0; e < 4; ++e) acc[f][n][e] *= by;
+  nb_each<F, tiles>([&](int f, int n, int e) { acc[f][n][e] *= by; });
 }
 
 // Weights are powers of 2 below 2^kNbGrowth: so far may a row's maximum grow before its sums are shrunk.
@@ -178,15 +208,10 @@ constexpr float kNbLog2e = 1.44269504088896341f, kNbLn2 = 0.693147180559945309f,
 template <bool causal, bool keys_down, int F, int tiles, class M>
 NB_FN void nb_hide_scores(float (&p)[F][tiles][4], const nb_heads& s, int row, int column, const M* own_mask, float hidden) {
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int f = 0; f < F; ++f)
-#pragma unroll
-    for (int n = 0; n < tiles; ++n)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int y = row + f * 16 + lane / 4 + e / 2 * 8, x = column + n * 8 + lane % 4 * 2 + e % 2;
-        if (!s.sees<causal>(keys_down ? x : y, keys_down ? y : x, own_mask)) p[f][n][e] = hidden;
-      }
+  nb_each<F, tiles>([&](int f, int n, int e) {
+    const int y = row + f * 16 + lane / 4 + e / 2 * 8, x = column + n * 8 + lane % 4 * 2 + e % 2;
+    if (!s.sees<causal>(keys_down ? x : y, keys_down ? y : x, own_mask)) p[f][n][e] = hidden;
+  });
 }
 
 // A step of the softmax of scores p: weights in their place, with a running maximum and sum of every row, by which earlier
@@ -229,19 +254,14 @@ template <class By, int R, int C, int D, int W, bool causal, bool drops, class T
 NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* logsumexp, const T* q, const T* k,
                                const T* v, const M* mask, const unsigned* key) {
   constexpr int F = By::fragments, threads = R / F * 2;
-  using Queries = typename By::template Tile<T, R, D>;
-  using Keys = typename By::template Tile<T, C, D>;
-  using Values = typename By::template Tile<T, C, W>;
-  constexpr int stage = Keys::size + Values::size;
-  const Queries q_tile{(T*)room};
-  T* const stages = q_tile.at + Queries::size;
-  unsigned char* kept = (unsigned char*)(stages + By::stages * stage);
+  const typename By::template Tile<T, R, D> q_tile{(T*)room};
+  const nb_walk<By, C, D, W, threads, T> walk{q_tile.at + q_tile.size};
+  unsigned char* kept = (unsigned char*)(walk.at + walk.size);
   const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = R == By::together ? 0 : By::start();
   // A scale of 0 stays one that leaves what nobody sees at minus infinity.
   const float none = -__builtin_inff(), scale = s.scale == 0 ? 1e-38f : s.scale * kNbLog2e, sign = scale < 0 ? -1.0f : 1.0f;
   const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
   const int tiles = (queries + R - 1) / R;
-  const bool aligned = nb_are_aligned(q, k, v);
   for (int block = blockIdx.x; block < int(s.rows) * tiles; block += gridDim.x) {
     const nb_tile at = nb_tile_of<causal>(block, int(s.rows), tiles, R);
     const int row = at.row, kv = int(s.keys_of(row)), first = at.first, own = first + own_rows;
@@ -250,23 +270,14 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
     float acc[F][NB_UP(W, 16) / 8][4] = {}, top[F][2], sum[F][2] = {};
     for (int f = 0; f < F; ++f) top[f][0] = top[f][1] = none;
     const int seen = first + R + diagonal, last = causal && seen < keys ? seen : keys;
-    nb_copy_rows<R, D, threads>(q_tile, q + (row * s.queries + first) * D, queries - first, aligned);
+    nb_copy_rows<R, D, threads>(q_tile, q + (row * s.queries + first) * D, queries - first);
     auto copy = [&](int step) {
-      T* const to = stages + step % By::stages * stage;
-      const int j0 = step * C;
-      if (j0 < last) {
-        nb_copy_rows<C, D, threads>(Keys{to}, k_from + long(j0) * D, keys - j0, aligned);
-        nb_copy_rows<C, W, threads>(Values{to + Keys::size}, v_from + long(j0) * W, keys - j0, aligned);
-      }
-      nb_cp_commit();
+      const long j0 = step * C;
+      walk.copy(step, k_from + j0 * D, v_from + j0 * W, j0 < last ? keys - int(j0) : 0);
     };
     for (int step = 0; step < By::stages - 1; ++step) copy(step);
     for (int j0 = 0, step = 0; j0 < last; j0 += C, ++step) {
-      const Keys k_tile{stages + step % By::stages * stage};
-      const Values v_tile{k_tile.at + Keys::size};
-      nb_cp_wait<By::stages - 2>();
-      By::see_copies();
-      __syncthreads();
+      walk.wait();
       copy(step + By::stages - 1);
       if constexpr (drops) {
         nb_load_kept<R, C, C + 4>(kept, s, key, row, first, j0);
@@ -275,13 +286,13 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
       if (causal && j0 > first + start + By::together - 1 + diagonal) continue;
       float p[F][C / 8][4] = {};
       By::begin(p);
-      By::product(p, q_tile, start, k_tile);
+      By::product(p, q_tile, start, walk.first(step));
       By::template await<0>(p);
       // Nobody has drawn for queries that are not there.
       const bool edge = own_mask || j0 + C > keys || (causal && j0 + C - 1 > own + diagonal) || (drops && own + F * 16 > queries);
       if (edge) nb_hide_scores<causal, false>(p, s, own, j0, own_mask, none * sign);
       nb_halves_softmax<C, drops>(p, acc, top, sum, scale, kept + own_rows * (C + 4));
-      By::product_of(acc, p, v_tile);
+      By::product_of(acc, p, walk.second(step));
       By::template await<0>(acc);
     }
 #pragma unroll
@@ -308,28 +319,22 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
                                             const float* logsumexp, const float* delta, const T* ct, const M* mask,
                                             const unsigned* key) {
   constexpr int F = By::fragments, threads = R / F * 2;
-  using Queries = typename By::template Tile<T, R, D>;
-  using Slopes = typename By::template Tile<T, R, W>;
-  using Keys = typename By::template Tile<T, C, D>;
-  using Values = typename By::template Tile<T, C, W>;
-  constexpr int stage = Keys::size + Values::size;
-  const Queries q_tile{(T*)room};
-  const Slopes ct_tile{q_tile.at + Queries::size};
-  T* const stages = ct_tile.at + Slopes::size;
-  unsigned char* kept = (unsigned char*)(stages + By::stages * stage);
+  const typename By::template Tile<T, R, D> q_tile{(T*)room};
+  const typename By::template Tile<T, R, W> ct_tile{q_tile.at + q_tile.size};
+  const nb_walk<By, C, D, W, threads, T> walk{ct_tile.at + ct_tile.size};
+  unsigned char* kept = (unsigned char*)(walk.at + walk.size);
   const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = R == By::together ? 0 : By::start();
   // As on the way forward.
   const float scale = s.scale == 0 ? 1e-38f : s.scale * kNbLog2e, hidden = scale < 0 ? __builtin_inff() : -__builtin_inff();
   const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
   const int tiles = (queries + R - 1) / R;
-  const bool aligned = nb_are_aligned(q, k, v, ct);
   for (int block = blockIdx.x; block < int(s.rows) * tiles; block += gridDim.x) {
     const nb_tile at = nb_tile_of<causal>(block, int(s.rows), tiles, R);
     const int row = at.row, kv = int(s.keys_of(row)), first = at.first, own = first + own_rows;
     const M* own_mask = s.mask_of(row, mask);
     const T *k_from = k + kv * s.keys * D, *v_from = v + kv * s.keys * W;
-    nb_copy_rows<R, D, threads>(q_tile, q + (row * s.queries + first) * D, queries - first, aligned);
-    nb_copy_rows<R, W, threads>(ct_tile, ct + (row * s.queries + first) * W, queries - first, aligned);
+    nb_copy_rows<R, D, threads>(q_tile, q + (row * s.queries + first) * D, queries - first);
+    nb_copy_rows<R, W, threads>(ct_tile, ct + (row * s.queries + first) * W, queries - first);
     float acc[F][NB_UP(D, 16) / 8][4] = {}, base[F][2] = {}, loses[F][2] = {};
 #pragma unroll
     for (int f = 0; f < F; ++f)
@@ -341,21 +346,12 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
       }
     const int seen = first + R + diagonal, last = causal && seen < keys ? seen : keys;
     auto copy = [&](int step) {
-      T* const to = stages + step % By::stages * stage;
-      const int j0 = step * C;
-      if (j0 < last) {
-        nb_copy_rows<C, D, threads>(Keys{to}, k_from + long(j0) * D, keys - j0, aligned);
-        nb_copy_rows<C, W, threads>(Values{to + Keys::size}, v_from + long(j0) * W, keys - j0, aligned);
-      }
-      nb_cp_commit();
+      const long j0 = step * C;
+      walk.copy(step, k_from + j0 * D, v_from + j0 * W, j0 < last ? keys - int(j0) : 0);
     };
     for (int step = 0; step < By::stages - 1; ++step) copy(step);
     for (int j0 = 0, step = 0; j0 < last; j0 += C, ++step) {
-      const Keys k_tile{stages + step % By::stages * stage};
-      const Values v_tile{k_tile.at + Keys::size};
-      nb_cp_wait<By::stages - 2>();
-      By::see_copies();
-      __syncthreads();
+      walk.wait();
       copy(step + By::stages - 1);
       if constexpr (drops) {
         nb_load_kept<R, C, C + 4>(kept, s, key, row, first, j0);
@@ -363,36 +359,21 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
       }
       if (causal && j0 > first + start + By::together - 1 + diagonal) continue;
       float p[F][C / 8][4] = {}, ds[F][C / 8][4];
-#pragma unroll
-      for (int f = 0; f < F; ++f)
-#pragma unroll
-        for (int n = 0; n < C / 8; ++n)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) ds[f][n][e] = drops ? 0.0f : -loses[f][e / 2];
+      nb_each<F, C / 8>([&](int f, int n, int e) { ds[f][n][e] = drops ? 0.0f : -loses[f][e / 2]; });
       By::begin(p, ds);
-      By::product(p, q_tile, start, k_tile);
-      By::product(ds, ct_tile, start, v_tile);
+      By::product(p, q_tile, start, walk.first(step));
+      By::product(ds, ct_tile, start, walk.second(step));
       By::template await<1>(p);
       const bool edge = own_mask || j0 + C > keys || (causal && j0 + C - 1 > own + diagonal) || (drops && own + F * 16 > queries);
       if (edge) nb_hide_scores<causal, false>(p, s, own, j0, own_mask, hidden);
-#pragma unroll
-      for (int f = 0; f < F; ++f)
-#pragma unroll
-        for (int n = 0; n < C / 8; ++n)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - base[f][e / 2]);
+      nb_each<F, C / 8>([&](int f, int n, int e) { p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - base[f][e / 2]); });
       By::template await<0>(ds);
-#pragma unroll
-      for (int f = 0; f < F; ++f)
-#pragma unroll
-        for (int n = 0; n < C / 8; ++n)
-#pragma unroll
-          for (int e = 0; e < 4; ++e) {
-            const int r = own_rows + f * 16 + lane / 4 + e / 2 * 8, c = n * 8 + lane % 4 * 2 + e % 2;
-            if (drops) ds[f][n][e] = ds[f][n][e] * (p[f][n][e] > 0 && kept[r * (C + 4) + c] ? s.kept : 0.0f) - loses[f][e / 2];
-            ds[f][n][e] *= p[f][n][e];
-          }
-      By::product_of(acc, ds, k_tile);
+      nb_each<F, C / 8>([&](int f, int n, int e) {
+        const int r = own_rows + f * 16 + lane / 4 + e / 2 * 8, c = n * 8 + lane % 4 * 2 + e % 2;
+        if (drops) ds[f][n][e] = ds[f][n][e] * (p[f][n][e] > 0 && kept[r * (C + 4) + c] ? s.kept : 0.0f) - loses[f][e / 2];
+        ds[f][n][e] *= p[f][n][e];
+      });
+      By::product_of(acc, ds, walk.first(step));
       By::template await<0>(acc);
     }
     nb_scale(acc, s.scale);
@@ -411,123 +392,97 @@ struct nb_rows_of_group {
   }
 };
 
+// Two numbers of each row of a walked tile of queries: the base of its weights, and what it loses. A thread loads one of them when
+// the tile's copy begins, and keeps it when what lay there is read no more.
+template <class By, int C, int threads> struct nb_row_numbers {
+  static_assert(threads >= 2 * C, "a thread loads one number");
+  static constexpr int size = By::stages * 2 * C;
+  float* at;
+  __device__ const float* bases(int step) const { return at + step % By::stages * 2 * C; }
+  __device__ const float* losses(int step) const { return bases(step) + C; }
+  __device__ float load(const float* logsumexp, const float* delta, int have) const {
+    const int own = threadIdx.x % C;
+    if ((threads > 2 * C && threadIdx.x >= 2 * C) || own >= have) return 0;
+    const float x = (threadIdx.x < C ? logsumexp : delta)[own];
+    return threadIdx.x >= C ? x : x == -__builtin_inff() ? 0.0f : x * kNbLog2e;
+  }
+  __device__ void keep(int step, float x) const {
+    if (threads == 2 * C || threadIdx.x < 2 * C) at[step % By::stages * 2 * C + threadIdx.x] = x;
+  }
+};
+
 // dK and dV of a tile of keys, over the queries of all heads that see it.
 template <class By, int R, int C, int D, int W, bool causal, bool drops, class T, class M>
 NB_FN void nb_halves_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv, const T* q, const T* k,
                                          const T* v, const float* logsumexp, const float* delta, const T* ct,
                                          const M* mask, const unsigned* key) {
   constexpr int F = By::fragments, threads = R / F * 2;
-  using Keys = typename By::template Tile<T, R, D>;
-  using Values = typename By::template Tile<T, R, W>;
-  using Queries = typename By::template Tile<T, C, D>;
-  using Slopes = typename By::template Tile<T, C, W>;
-  constexpr int stage = Queries::size + Slopes::size;
-  const Keys k_tile{(T*)room};
-  const Values v_tile{k_tile.at + Keys::size};
-  T* const stages = v_tile.at + Values::size;
-  float* rows_at = (float*)(stages + By::stages * stage);  // of each stage: bases of rows, then what they lose
-  unsigned char* kept = (unsigned char*)(rows_at + By::stages * 2 * C);
+  const typename By::template Tile<T, R, D> k_tile{(T*)room};
+  const typename By::template Tile<T, R, W> v_tile{k_tile.at + k_tile.size};
+  const nb_walk<By, C, D, W, threads, T> walk{v_tile.at + v_tile.size};
+  const nb_row_numbers<By, C, threads> numbers{(float*)(walk.at + walk.size)};
+  unsigned char* kept = (unsigned char*)(numbers.at + numbers.size);
   const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = R == By::together ? 0 : By::start();
   // As on the way forward.
   const float scale = s.scale == 0 ? 1e-38f : s.scale * kNbLog2e, hidden = scale < 0 ? __builtin_inff() : -__builtin_inff();
   const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
   const int tiles = (keys + R - 1) / R, group = int(s.heads / s.kv_heads);
-  const bool aligned = nb_are_aligned(q, k, v, ct);
   for (int block = blockIdx.x; block < int(s.rows / group) * tiles; block += gridDim.x) {
     const nb_tile at = nb_tile_of<false>(block, int(s.rows / group), tiles, R);
     const int kv = at.row, first = at.first, own = first + own_rows;
-    nb_copy_rows<R, D, threads>(k_tile, k + (kv * s.keys + first) * D, keys - first, aligned);
-    nb_copy_rows<R, W, threads>(v_tile, v + (kv * s.keys + first) * W, keys - first, aligned);
+    nb_copy_rows<R, D, threads>(k_tile, k + (kv * s.keys + first) * D, keys - first);
+    nb_copy_rows<R, W, threads>(v_tile, v + (kv * s.keys + first) * W, keys - first);
     float acc_k[F][NB_UP(D, 16) / 8][4] = {}, acc_v[F][NB_UP(W, 16) / 8][4] = {};
     const int sees_first = first - diagonal, i_first = causal && sees_first > 0 ? sees_first / C * C : 0;
     const int all_steps = i_first < queries ? (queries - i_first + C - 1) / C * group : 0;
     nb_rows_of_group now{int(kv / s.kv_heads * s.heads + kv % s.kv_heads * group), i_first}, later = now;
     auto copy = [&](int step) {
-      if (step < all_steps) {
-        const long from = later.row * s.queries + later.i0;
-        T* const to = stages + step % By::stages * stage;
-        nb_copy_rows<C, D, threads>(Queries{to}, q + from * D, queries - later.i0, aligned);
-        nb_copy_rows<C, W, threads>(Slopes{to + Queries::size}, ct + from * W, queries - later.i0, aligned);
-      }
-      nb_cp_commit();
-    };
-    // Of a row that is copied, one of its two numbers by this thread: the base of its weights, or what it loses.
-    auto number = [&](int step) {
-      const int i = later.i0 + threadIdx.x % C;
-      if (step >= all_steps || (threads > 2 * C && threadIdx.x >= 2 * C) || i >= queries) return 0.0f;
-      const float x = (threadIdx.x < C ? logsumexp : delta)[later.row * s.queries + i];
-      return threadIdx.x >= C ? x : x == -__builtin_inff() ? 0.0f : x * kNbLog2e;
-    };
-    auto keep = [&](int step, float x) {
-      if (threads <= 2 * C || threadIdx.x < 2 * C) rows_at[step % By::stages * 2 * C + threadIdx.x] = x;
-    };
-    for (int step = 0; step < By::stages - 1; ++step) {
-      copy(step);
-      keep(step, number(step));
+      const long from = later.row * s.queries + later.i0;
+      const int have = step < all_steps ? queries - later.i0 : 0;
       later.walk(C, i_first, s);
-    }
+      walk.copy(step, q + from * D, ct + from * W, have);
+      return numbers.load(logsumexp + from, delta + from, have);
+    };
+    for (int step = 0; step < By::stages - 1; ++step) numbers.keep(step, copy(step));
     for (int step = 0; step < all_steps; ++step) {
       const int row = now.row, i0 = now.i0, next = step + By::stages - 1;
       const M* own_mask = s.mask_of(row, mask);
-      const Queries q_tile{stages + step % By::stages * stage};
-      const Slopes ct_tile{q_tile.at + Queries::size};
-      const float *base = rows_at + step % By::stages * 2 * C, *loses = base + C;
-      nb_cp_wait<By::stages - 2>();
-      By::see_copies();
-      __syncthreads();
-      copy(next);
-      const float ahead = number(next);
-      now.walk(C, i_first, s), later.walk(C, i_first, s);
+      const float *base = numbers.bases(step), *loses = numbers.losses(step);
+      walk.wait();
+      const float ahead = copy(next);
+      now.walk(C, i_first, s);
       if constexpr (drops) {
         nb_load_kept<C, R, R + 4>(kept, s, key, row, i0, first);
         __syncthreads();
       }
       if (!causal || i0 + C - 1 + diagonal >= first + start) {
         float p[F][C / 8][4] = {}, ds[F][C / 8][4], given[F][C / 8][4], drawn[F][C / 8][4];
-#pragma unroll
-        for (int n = 0; n < C / 8; ++n) {
-          const nb_pack<float, 2> lost = nb_load_pack<2>(loses + n * 8 + lane % 4 * 2);
-#pragma unroll
-          for (int f = 0; f < F; ++f)
-#pragma unroll
-            for (int e = 0; e < 4; ++e) ds[f][n][e] = drops ? 0.0f : -lost.at[e % 2];
-        }
+        auto two = [&](const float* rows, int n) { return nb_load_pack<2>(rows + n * 8 + lane % 4 * 2); };
+        nb_each<F, C / 8>([&](int f, int n, int e) { ds[f][n][e] = drops ? 0.0f : -two(loses, n).at[e % 2]; });
         By::begin(p, ds);
-        By::product(p, k_tile, start, q_tile);
-        By::product(ds, v_tile, start, ct_tile);
+        By::product(p, k_tile, start, walk.first(step));
+        By::product(ds, v_tile, start, walk.second(step));
         By::template await<1>(p);
         const bool edge = own_mask || i0 + C > queries || own + F * 16 > keys || (causal && own + F * 16 - 1 > i0 + diagonal);
         if (edge) nb_hide_scores<causal, true>(p, s, own, i0, own_mask, hidden);
-#pragma unroll
-        for (int n = 0; n < C / 8; ++n) {
-          const nb_pack<float, 2> from = nb_load_pack<2>(base + n * 8 + lane % 4 * 2);
-#pragma unroll
-          for (int f = 0; f < F; ++f)
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-              const int x = n * 8 + lane % 4 * 2 + e % 2, y = own_rows + f * 16 + lane / 4 + e / 2 * 8;
-              p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - from.at[e % 2]);
-              // Weights of 0 are those that nobody drew for.
-              drawn[f][n][e] = !drops ? 1.0f : p[f][n][e] > 0 && kept[x * (R + 4) + y] ? s.kept : 0.0f;
-              given[f][n][e] = p[f][n][e] * drawn[f][n][e];
-            }
-        }
-        By::product_of(acc_v, given, ct_tile);
+        nb_each<F, C / 8>([&](int f, int n, int e) {
+          const int x = n * 8 + lane % 4 * 2 + e % 2, y = own_rows + f * 16 + lane / 4 + e / 2 * 8;
+          p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - two(base, n).at[e % 2]);
+          // Weights of 0 are those that nobody drew for.
+          drawn[f][n][e] = !drops ? 1.0f : p[f][n][e] > 0 && kept[x * (R + 4) + y] ? s.kept : 0.0f;
+          given[f][n][e] = p[f][n][e] * drawn[f][n][e];
+        });
+        By::product_of(acc_v, given, walk.second(step));
         By::template await<1>(ds);
-#pragma unroll
-        for (int f = 0; f < F; ++f)
-#pragma unroll
-          for (int n = 0; n < C / 8; ++n)
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-              if (drops) ds[f][n][e] = ds[f][n][e] * drawn[f][n][e] - loses[n * 8 + lane % 4 * 2 + e % 2];
-              ds[f][n][e] *= p[f][n][e];
-            }
-        By::product_of(acc_k, ds, q_tile);
+        nb_each<F, C / 8>([&](int f, int n, int e) {
+          if (drops) ds[f][n][e] = ds[f][n][e] * drawn[f][n][e] - two(loses, n).at[e % 2];
+          ds[f][n][e] *= p[f][n][e];
+        });
+        By::product_of(acc_k, ds, walk.first(step));
         By::template await<0>(acc_v);
         By::template await<0>(acc_k);
       }
-      keep(next, ahead);
+      numbers.keep(next, ahead);
     }
     nb_scale(acc_k, s.scale);
     nb_store_halves<D>(dk + (kv * s.keys + own) * D, keys - own, acc_k);
