@@ -149,7 +149,7 @@ template <class By, int C, int D, int W, int threads, class T> struct nb_walk {
     }
     nb_cp_commit();
   }
-  // Until all have copied what a step reads; what the step before the last copies into is then read by nobody.
+  // Until all threads have copied what the next step reads, and have read what the next copy overwrites.
   __device__ void wait() const {
     nb_cp_wait<By::stages - 2>();
     By::see_copies();
