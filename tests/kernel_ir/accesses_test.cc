@@ -166,6 +166,30 @@ TEST(Schedules, OfProceduresHaveTheirWorkspace) {
             "kernel @k: schedule: a template's team of 512 of 256 threads with tiles of 1 x 512");
 }
 
+TEST(Schedules, WarpgroupsMultiplyInAttentionAlone) {
+  auto attention = [](const std::string& grid) {
+    return "kernel @a(in q: bf16[1,1,128,64], in k: bf16[1,1,128,64], in v: bf16[1,1,128,64], out y: bf16[1,1,128,64], "
+           "out lse: f32[1,1,128]) {\n  schedule cuda template attention grid " +
+           grid +
+           "\n  procedure attention(outer = 1, count = 128, inner = 1, heads = 1, kv_heads = 1, keys = 128, features = 64, "
+           "out = 64, causal = 0, mask_batch = 0, mask_heads = 0, scale = 0, streams = 0, least = 0, kept = 0, diagonal = 0, "
+           "word = 0, word_batch = 0, word_head = 0, word_query = 0)\n}\n";
+  };
+  auto says = [](const std::string& text) {
+    Status status = check_schedule(read(text));
+    return status.ok() ? "" : status.errors()[0].message;
+  };
+  const std::string right = attention("template warpgroups team 256 tile 128, 64 blocks 1 threads 256 shared 65536 beside 2");
+  EXPECT_EQ(says(right), "");
+  EXPECT_NE(print(read(right)).find("grid template warpgroups team 256 tile 128, 64 blocks 1"), std::string::npos);
+  EXPECT_EQ(says(attention("template warpgroups team 128 tile 128, 64 blocks 1 threads 256")),
+            "kernel @a: schedule: warpgroups of a team of 128 threads with 128 rows");
+  EXPECT_EQ(says(attention("template warpgroups team 192 tile 96, 64 blocks 1 threads 192")),
+            "kernel @a: schedule: warpgroups of a team of 192 threads with 96 rows");
+  EXPECT_EQ(row_procedure_says("", "cuda template sort-in-block grid template warpgroups team 128 tile 64, 512 blocks 16 threads 128"),
+            "kernel @k: schedule: warpgroups of a team of 128 threads with 64 rows");
+}
+
 TEST(Kernels, CombineBitsOfIntegersOnly) {
   auto status = parse_kernel(
       "kernel @k(in x: f32[8,100], out y: f32[8]) {\n  axes i = 8, r = 100\n  schedule unit 8 units 1 threads 1\n"
