@@ -125,6 +125,8 @@ void add_products(Kinds& kinds, const Scale& s) {
       return {attention(x[0], x[1], x[2], {}, true), attention(x[0], x[1], x[2], {}, false)};
     });
     kinds.add({name + std::string("_slopes"), 6 * tolerance}, narrow, slopes_of_attention);
+    narrow.emplace_back("key", u32, Shape{2});
+    kinds.add({name + std::string("_with_dropout_slopes"), 6 * tolerance, 1 << 20}, narrow, slopes_of_attention);
   }
   qkv.emplace_back("key", u32, Shape{2});
   kinds.add({"attention_with_dropout", 1e-4, 1 << 20}, qkv,
