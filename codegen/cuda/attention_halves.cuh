@@ -149,6 +149,11 @@ template <class By, int C, int D, int W, int threads, class T> struct nb_walk {
     }
     nb_cp_commit();
   }
+  // Of the first `last` of `rows` rows: tile after tile, from x and y on.
+  __device__ void copy_along(int step, const T* x, const T* y, int last, int rows) const {
+    const long first = step * C;
+    copy(step, x + first * D, y + first * W, first < last ? rows - int(first) : 0);
+  }
   // Until all threads have copied what the next step reads, and have read what the next copy overwrites.
   __device__ void wait() const {
     nb_cp_wait<By::stages - 2>();
@@ -200,7 +205,7 @@ template <int F, int tiles> NB_FN void nb_scale(float (&acc)[F][tiles][4], float
   nb_each<F, tiles>([&](int f, int n, int e) { acc[f][n][e] *= by; });
 }
 
-// Weights are powers of 2 below 2^kNbGrowth: so far may a row's maximum grow before its sums are shrunk.
+// A row's maximum may grow by so many powers of 2 before its sums are shrunk; weights are at most 2^kNbGrowth.
 constexpr float kNbLog2e = 1.44269504088896341f, kNbLn2 = 0.693147180559945309f, kNbGrowth = 8;
 
 // Scores of a warp's rows, from `row` on, with columns from `column` on: what a query does not see is `hidden`. Rows are queries
@@ -271,14 +276,10 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
     for (int f = 0; f < F; ++f) top[f][0] = top[f][1] = none;
     const int seen = first + R + diagonal, last = causal && seen < keys ? seen : keys;
     nb_copy_rows<R, D, threads>(q_tile, q + (row * s.queries + first) * D, queries - first);
-    auto copy = [&](int step) {
-      const long j0 = step * C;
-      walk.copy(step, k_from + j0 * D, v_from + j0 * W, j0 < last ? keys - int(j0) : 0);
-    };
-    for (int step = 0; step < By::stages - 1; ++step) copy(step);
+    for (int step = 0; step < By::stages - 1; ++step) walk.copy_along(step, k_from, v_from, last, keys);
     for (int j0 = 0, step = 0; j0 < last; j0 += C, ++step) {
       walk.wait();
-      copy(step + By::stages - 1);
+      walk.copy_along(step + By::stages - 1, k_from, v_from, last, keys);
       if constexpr (drops) {
         nb_load_kept<R, C, C + 4>(kept, s, key, row, first, j0);
         __syncthreads();
@@ -345,14 +346,10 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
         if (base[f][half] == -__builtin_inff()) base[f][half] = 0;
       }
     const int seen = first + R + diagonal, last = causal && seen < keys ? seen : keys;
-    auto copy = [&](int step) {
-      const long j0 = step * C;
-      walk.copy(step, k_from + j0 * D, v_from + j0 * W, j0 < last ? keys - int(j0) : 0);
-    };
-    for (int step = 0; step < By::stages - 1; ++step) copy(step);
+    for (int step = 0; step < By::stages - 1; ++step) walk.copy_along(step, k_from, v_from, last, keys);
     for (int j0 = 0, step = 0; j0 < last; j0 += C, ++step) {
       walk.wait();
-      copy(step + By::stages - 1);
+      walk.copy_along(step + By::stages - 1, k_from, v_from, last, keys);
       if constexpr (drops) {
         nb_load_kept<R, C, C + 4>(kept, s, key, row, first, j0);
         __syncthreads();

@@ -42,7 +42,7 @@ void Checker::begin_block(int threads, char* fixed, char* fixed_end, char* dynam
   prepare(dynamic_, dynamic_shadow_, dynamic, dynamic_end, "dynamic shared memory");
   clocks_.assign((threads + 31) / 32, Clocks{});
   for (Clocks& c : clocks_) std::fill(std::begin(c.own), std::end(c.own), 1);
-  costs_.begin_block(threads);
+  if (count_warps_) costs_.begin_block(threads);
 }
 
 void Checker::end_block() {
