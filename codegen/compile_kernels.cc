@@ -76,7 +76,7 @@ Result<CodeGrid> grid_of(const kernel_ir::Kernel& kernel, size_t number, const C
 Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& target,
                                const ToolchainOptions& options) {
   TargetCode out;
-  CudaCode code = NABLA_TRY(print_cuda(module.kernels, target));
+  CudaCode code = NABLA_TRY(print_cuda(module, target));
   CudaBinary binary = NABLA_TRY(compile_cuda(code.sources, target, options));
   out.cuda = binary.major * 1000 + binary.minor * 10;
   auto object_of = [&](size_t source) {

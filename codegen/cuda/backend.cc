@@ -1,5 +1,6 @@
 #include "codegen/cuda/backend.h"
 
+#include "codegen/cuda/alignment.h"
 #include "codegen/cuda/user_printer.h"
 #include "codegen/print/procedure_call.h"
 #include "codegen/user_text.h"
@@ -11,7 +12,8 @@ constexpr size_t kKernelsPerSource = 12;
 
 }  // namespace
 
-Result<CudaCode> print_cuda(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Target& target) {
+Result<CudaCode> print_cuda(const ir::Module& module, const ir::Target& target) {
+  const std::vector<bool> at_packs = kernels_at_packs(module);
   CudaCode out;
   std::string text;
   size_t printed = 0;
@@ -22,7 +24,8 @@ Result<CudaCode> print_cuda(const std::vector<kernel_ir::KernelPtr>& kernels, co
     out.sources.push_back({file_name(), cuda_prelude() + (procedures ? cuda_procedures() : "") + text});
     text.clear(), printed = 0, procedures = false;
   };
-  for (const kernel_ir::KernelPtr& k : kernels) {
+  for (size_t n = 0; n < module.kernels.size(); ++n) {
+    const kernel_ir::KernelPtr& k = module.kernels[n];
     ScopedActivity activity("printing kernel " + k->name);
     if (k->procedure && k->procedure->user) {
       const kernel_ir::UserCode& user = *k->procedure->user;
@@ -33,7 +36,7 @@ Result<CudaCode> print_cuda(const std::vector<kernel_ir::KernelPtr>& kernels, co
       out.sources.push_back({file_name(), std::move(code.text), UserSource{user.name, user.cuda, cuda_prototype(*k)}});
       continue;
     }
-    CudaKernel code = print_cuda(*k, kernel_symbol(*k));
+    CudaKernel code = print_cuda(*k, kernel_symbol(*k), at_packs[n]);
     // Sources without procedures stay short.
     if (printed >= kKernelsPerSource || (printed > 0 && code.procedures != procedures)) flush();
     procedures = code.procedures;

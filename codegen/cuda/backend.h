@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/printer.h"
 #include "codegen/toolchain.h"
+#include "ir/module.h"
 #include "ir/target.h"
 
 namespace nabla::codegen {
@@ -18,8 +19,8 @@ struct CudaCode {
   std::vector<Kernel> kernels;  ///< in the order given
 };
 
-/// Prints every kernel once, about a dozen to a source: one compiler run costs what a kernel costs, and runs go side by
+/// Prints every kernel of a planned module once, about a dozen to a source: one compiler run costs what a kernel costs, and runs go side by
 /// side. E0504 at a function of the user that is `__global__`.
-Result<CudaCode> print_cuda(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Target& target);
+Result<CudaCode> print_cuda(const ir::Module& module, const ir::Target& target);
 
 }  // namespace nabla::codegen

@@ -1,6 +1,7 @@
 // A kernel as the grids of its schedule.
 
 #include <algorithm>
+#include <functional>
 
 #include "codegen/cuda/attention_printer.h"
 #include "codegen/cuda/contract_printer.h"
@@ -10,9 +11,11 @@
 #include "codegen/cuda/scatter_printer.h"
 #include "codegen/cuda/sort_printer.h"
 #include "codegen/cuda/team_printer.h"
+#include "codegen/cuda/turn_printer.h"
 #include "codegen/print/procedure_call.h"
 #include "codegen/print/store_printer.h"
 #include "ir/kernel_ir/packs.h"
+#include "ir/kernel_ir/row_packs.h"
 #include "ir/kernel_ir/stores.h"
 #include "ir/kernel_ir/window_product.h"
 
@@ -33,8 +36,8 @@ constexpr TemplatePrinter kTemplatePrinters[] = {{TemplateKind::kAttention, atte
 
 class KernelPrinter {
  public:
-  KernelPrinter(const Kernel& k, const std::string& symbol)
-      : k_(k), symbol_(symbol), schedule_(cuda_schedule_of(k)), symbols_(symbols_of(k)) {}
+  KernelPrinter(const Kernel& k, const std::string& symbol, bool at_packs)
+      : k_(k), symbol_(symbol), at_packs_(at_packs), schedule_(cuda_schedule_of(k)), symbols_(symbols_of(k)) {}
 
   CudaKernel run() {
     if (k_.procedure) {
@@ -150,7 +153,8 @@ class KernelPrinter {
   // None of a kernel whose body is one grid.
   std::vector<GridStatement> statements_of_grids() const {
     bool apart = std::ranges::any_of(schedule_.grids, [](const Grid& g) {
-      return std::holds_alternative<TeamMapping>(g.mapping) || std::holds_alternative<ScatterMapping>(g.mapping);
+      return std::holds_alternative<TeamMapping>(g.mapping) || std::holds_alternative<TurnMapping>(g.mapping) ||
+             std::holds_alternative<ScatterMapping>(g.mapping);
     });
     return apart ? grid_statements(k_) : std::vector<GridStatement>();
   }
@@ -169,20 +173,48 @@ class KernelPrinter {
     std::string apart = lone ? in_place_condition(k_, *lone) : "";
     if (!apart.empty()) body_.open(apart);
     heads(printer);
-    if (m.pack > 1) {
-      Packs packs = find_packs(k_, m.parallel, s.body);
-      NABLA_CHECK(packs.width == m.pack, "kernel @{}: packs of {}, not {}", k_.name, packs.width, m.pack);
-      std::string aligned;
-      for (int buffer : packs.buffers)
-        aligned += fmt::format("{}nb_is_aligned({})", aligned.empty() ? "" : " && ", cpp_name(k_.buffers[buffer].name));
-      body_.open(fmt::format("if ({}) {{", aligned));
-      print_packs(k_, packs, m.parallel, s.body, body_, next_temp_);
-      body_.reopen("} else {");
-    }
-    printer.share_out(m.parallel, m.serial, s.body);
-    if (m.pack > 1) body_.close();
+    m.team == 1 ? iterations(m, s.body, printer) : rows(m, s.body, printer);
     if (!apart.empty()) body_.close();
     close_grid(g, suffix());
+  }
+  void grid(const Grid& g, const TurnMapping& m) {
+    const GridStatement& s = next_statement();
+    std::optional<Turned> turned = find_turned(k_, m.parallel, s.body);
+    NABLA_CHECK(turned && turned->across == m.across, "kernel @{}: statement {} turns nothing", k_.name, next_ - 1);
+    open_grid();
+    TeamPrinter printer(k_, {1, g.threads}, body_, next_temp_);
+    heads(printer);
+    print_turned(k_, *turned, m.parallel, s.body, body_, next_temp_);
+    close_grid(g, suffix());
+  }
+  // By packs, or, unless all addresses are known to admit them, else what `otherwise` prints.
+  void by_packs(const std::vector<int>& buffers, const std::function<void()>& packs, const std::function<void()>& otherwise) {
+    if (at_packs_) return packs();
+    std::string aligned;
+    for (int buffer : buffers)
+      aligned += fmt::format("{}nb_is_aligned({})", aligned.empty() ? "" : " && ", cpp_name(k_.buffers[buffer].name));
+    body_.open(fmt::format("if ({}) {{", aligned));
+    packs();
+    body_.reopen("} else {");
+    otherwise();
+    body_.close();
+  }
+  void iterations(const TeamMapping& m, const Body& body, TeamPrinter& printer) {
+    auto one_by_one = [&] { printer.share_out(m.parallel, m.serial, body); };
+    if (m.pack <= 1) return one_by_one();
+    Packs packs = find_packs(k_, m.parallel, body);
+    NABLA_CHECK(packs.width == m.pack, "kernel @{}: packs of {}, not {}", k_.name, packs.width, m.pack);
+    by_packs(packs.buffers, [&] { print_packs(k_, packs, m.parallel, body, body_, next_temp_); }, one_by_one);
+  }
+  void rows(const TeamMapping& m, const Body& body, TeamPrinter& printer) {
+    if (m.pack <= 1) return printer.share_out(m.parallel, m.serial, body);
+    RowPacks packs = find_row_packs(k_, body, m.team);
+    NABLA_CHECK(packs.width == m.pack, "kernel @{}: packs of {}, not {}", k_.name, packs.width, m.pack);
+    auto moved = [&](bool aligned) {
+      printer.move_packs(packs, aligned);
+      printer.share_out(m.parallel, m.serial, body);
+    };
+    by_packs(packs.buffers, [&] { moved(true); }, [&] { moved(false); });
   }
   void grid(const Grid& g, const ScatterMapping& m) {
     const GridStatement& s = next_statement();
@@ -204,6 +236,7 @@ class KernelPrinter {
 
   const Kernel& k_;
   std::string symbol_;
+  bool at_packs_;  // Whether all arrays begin at multiples of 16 bytes.
   const CudaSchedule& schedule_;
   std::vector<ir::SymbolRef> symbols_;
   std::vector<GridStatement> statements_;
@@ -215,6 +248,8 @@ class KernelPrinter {
 
 }  // namespace
 
-CudaKernel print_cuda(const Kernel& kernel, const std::string& symbol) { return KernelPrinter(kernel, symbol).run(); }
+CudaKernel print_cuda(const Kernel& kernel, const std::string& symbol, bool at_packs) {
+  return KernelPrinter(kernel, symbol, at_packs).run();
+}
 
 }  // namespace nabla::codegen

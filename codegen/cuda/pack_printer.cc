@@ -1,8 +1,6 @@
 #include "codegen/cuda/pack_printer.h"
 
-#include <algorithm>
-
-#include "codegen/print/store_printer.h"
+#include "codegen/cuda/pack_reader.h"
 
 namespace nabla::codegen {
 
@@ -35,97 +33,51 @@ void open_packs(const Kernel& k, const Packs& packs, const std::vector<int>& axe
 class PackPrinter {
  public:
   PackPrinter(const Kernel& k, int width, int lane, CppWriter& out, int& next_temp)
-      : k_(k), width_(width), lane_(lane), out_(out), next_temp_(next_temp) {}
+      : k_(k), reader_(k_, width, lane, true, out, next_temp), out_(out), next_temp_(next_temp) {}
 
   void run(const Body& body, const std::map<int, std::string>& given) {
     for (const Stmt& s : k_.body)
       if (const Let* let = std::get_if<Let>(&s.node)) places_[let->value] = {};
     for (const Stmt& s : body) {
       const Let* let = std::get_if<Let>(&s.node);
-      load_packs(let ? let->expr : std::get<Store>(s.node).expr);
+      reader_.load(let ? let->expr : std::get<Store>(s.node).expr);
     }
     for (const Stmt& s : body)
-      if (const Store* store = std::get_if<Store>(&s.node))
-        out_.line(fmt::format("nb_pack<{}, {}> {}_pack_;", storage(store->buffer), width_, name(store->buffer)));
-    out_.line("#pragma unroll");
-    out_.open(fmt::format("for (int l_ = 0; l_ < {}; ++l_) {{", width_));
-    std::string axis = cpp_name(k_.axes[lane_].name);
-    out_.line(fmt::format("const long {0} = {0}_first_ + l_;", axis));
+      if (const Store* store = std::get_if<Store>(&s.node)) reader_.declare(place(*store), pack(*store));
+    reader_.open(places_);
     for (const auto& [value, text] : given) {
       out_.line(fmt::format("const {} {} = {};", compute_type(k_.values[value].dtype), cpp_name(k_.values[value].name), text));
-      places_[value] = {};
-    }
-    for (const auto& [key, value] : loaded_) {
-      const ValueInfo& v = k_.values[value];
-      out_.line(fmt::format("const {} {} = nb_widen({}pack_.at[l_]);", compute_type(v.dtype), v.name, v.name));
       places_[value] = {};
     }
     for (const Stmt& s : body) element(s);
     out_.close();
     for (const Stmt& s : body)
-      if (const Store* store = std::get_if<Store>(&s.node))
-        out_.line(fmt::format("nb_store_pack({} + {}, {}_pack_);", name(store->buffer),
-                              first_offset(store->indices, store->buffer), name(store->buffer)));
+      if (const Store* store = std::get_if<Store>(&s.node)) reader_.store(place(*store), pack(*store));
   }
 
  private:
-  std::string name(int buffer) const { return cpp_name(k_.buffers[buffer].name); }
-  std::string storage(int buffer) const { return storage_type(k_.buffers[buffer].dtype); }
+  PackPlace place(const Store& s) const { return buffer_place(k_, s.buffer, s.indices); }
+  std::string pack(const Store& s) const { return cpp_name(k_.buffers[s.buffer].name) + "_pack_"; }
 
-  // The offset of the pack's first element.
-  std::string first_offset(const std::vector<Expr>& at, int buffer) {
-    Affine flat = *flat_offset(at, k_.buffers[buffer].shape);
-    std::string out;
-    for (const auto& [axis, c] : flat.coefficients) {
-      std::string axis_text = cpp_name(k_.axes[axis].name) + (axis == lane_ ? "_first_" : "");
-      out += (out.empty() ? "" : " + ") + axis_text + (c.is(1) ? "" : " * " + size_text(c));
-    }
-    return flat.constant.is(0) ? out : out + " + " + size_text(flat.constant);
-  }
-  bool in_pack(const Expr& x) const {
-    if (x->kind != ExprKind::kLoad || x->guard) return false;
-    std::optional<Affine> flat = flat_offset(x->args, k_.buffers[x->ref].shape);
-    return flat && walks(*flat, lane_);
-  }
-  void load_packs(const Expr& e) {
-    visit(e, [&](const Expr& x) {
-      if (!in_pack(x)) return;
-      for (const auto& [load, value] : loaded_)
-        if (load == x) return;
-      std::string value = fmt::format("e{}_", next_temp_++);
-      out_.line(fmt::format("const nb_pack<{0}, {1}> {2}pack_ = nb_load_pack<{1}>({3} + {4});", storage(x->ref),
-                            width_, value, name(x->ref), first_offset(x->args, x->ref)));
-      k_.values.push_back({value, x->dtype, {}});
-      loaded_.emplace_back(x, static_cast<int>(k_.values.size()) - 1);
-    });
-  }
-  Expr from_packs(const Expr& e) const {
-    return rewrite(e, [&](const Expr& x) {
-      for (const auto& [load, value] : loaded_)
-        if (load == x) return kernel_ir::value(x->dtype, value, {});
-      return Expr();
-    });
-  }
   void element(const Stmt& s) {
     ExprPrinter p(k_, places_, out_, next_temp_);
     if (const Let* let = std::get_if<Let>(&s.node)) {
       const ValueInfo& v = k_.values[let->value];
-      std::string text = p.print(from_packs(let->expr));
+      std::string text = p.print(reader_.element(let->expr));
       out_.line(fmt::format("const {} {} = {};", compute_type(v.dtype), cpp_name(v.name), text));
       places_[let->value] = {};
       return;
     }
     const Store& store = std::get<Store>(s.node);
-    std::string text = p.print(from_packs(store.expr));
-    out_.line(fmt::format("{}_pack_.at[l_] = nb_narrow({}{{}}, {});", name(store.buffer), storage(store.buffer), text));
+    std::string text = p.print(reader_.element(store.expr));
+    out_.line(fmt::format("{}.at[l_] = nb_narrow({}{{}}, {});", pack(store), storage_type(k_.buffers[store.buffer].dtype), text));
   }
 
-  Kernel k_;  // with a value more per pack
-  int width_, lane_;
+  Kernel k_;  // It has a value more for each pack.
+  PackReader reader_;
   CppWriter& out_;
   int& next_temp_;
   std::map<int, ValuePlace> places_;
-  std::vector<std::pair<Expr, int>> loaded_;  // loads and the values that stand for them
 };
 
 }  // namespace

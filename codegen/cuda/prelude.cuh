@@ -107,9 +107,18 @@ NB_FN nb_f16 nb_narrow(nb_f16 x, float f) {
 template <class H> NB_FN float nb_round_to(float x) { return nb_widen(nb_narrow(H{}, x)); }
 
 // ---- Packs: neighbouring elements that move together, by the widest access that their bytes allow
-template <class T, int width> struct alignas(sizeof(T) * width) nb_pack { T at[width]; };
+template <class T, int width> struct alignas(sizeof(T) * width < 16 ? sizeof(T) * width : 16) nb_pack { T at[width]; };
 template <int width, class T> NB_FN nb_pack<T, width> nb_load_pack(const T* p) { return *(const nb_pack<T, width>*)p; }
 template <class T, int width> NB_FN void nb_store_pack(T* p, const nb_pack<T, width>& x) { *(nb_pack<T, width>*)p = x; }
+// The same where an address may be any.
+template <int width, class T> NB_FN nb_pack<T, width> nb_load_each(const T* p) {
+  nb_pack<T, width> x;
+  for (int i = 0; i < width; ++i) x.at[i] = p[i];
+  return x;
+}
+template <class T, int width> NB_FN void nb_store_each(T* p, const nb_pack<T, width>& x) {
+  for (int i = 0; i < width; ++i) p[i] = x.at[i];
+}
 NB_FN bool nb_is_aligned(const void* p) { return (unsigned long)p % 16 == 0; }
 
 // ---- Conversions: floats go towards zero and stop at the ends; NaN gives 0

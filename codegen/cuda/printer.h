@@ -25,8 +25,9 @@ struct CudaKernel {
   bool procedures = false;  ///< the text calls templates of cuda_procedures()
 };
 
-/// The kernel as the grids of its CUDA schedule.
-CudaKernel print_cuda(const kernel_ir::Kernel& kernel, const std::string& symbol);
+/// The kernel as the grids of its CUDA schedule. `at_packs`: all its arrays begin at multiples of 16 bytes, so that nothing has to
+/// ask.
+CudaKernel print_cuda(const kernel_ir::Kernel& kernel, const std::string& symbol, bool at_packs = false);
 
 /// What the text above is written in. It needs no header under NVRTC.
 const char* cuda_prelude();

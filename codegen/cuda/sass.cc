@@ -19,6 +19,7 @@ enum Opcode : uint64_t {
   kMufu = 0x108,
   kNop = 0x118,
   kBarrier = 0x11d,
+  kCall = 0x144,
   kBranch = 0x147,
   kExit = 0x14d,
   kReturn = 0x150,
@@ -137,7 +138,8 @@ class Graph {
  private:
   std::optional<int> target(int i) const {
     Instruction in = at(code_, static_cast<size_t>(i));
-    if (in.opcode() != kBranch) return std::nullopt;
+    // ptxas for sm_80 leaves loops by calls with a guard, which do not come back.
+    if (in.opcode() != kBranch && (in.opcode() != kCall || in.always())) return std::nullopt;
     int64_t distance = in.distance(compute_);
     if (distance < -i - 1 || distance >= size_ - i - 1) return std::nullopt;
     return static_cast<int>(i + 1 + distance);

@@ -12,6 +12,12 @@ using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
 namespace {
 
+// A size beside a counter, which is narrow where it has 32 bits.
+std::string sized(const ir::Dim& d, bool narrow) {
+  if (d.is(0)) return "1";  // of a loop that never runs
+  return d.is_static() || !narrow ? size_text(d) : "int(" + size_text(d) + ")";
+}
+
 // Every expression of these statements.
 void collect_reads(const Body& b, std::vector<Expr>& out) {
   for (const Stmt& s : b) {
@@ -78,39 +84,91 @@ size_t TeamPrinter::open_loops(const std::vector<int>& axes) {
   return axes.size();
 }
 // Counts in 32 bits where they suffice: GPUs divide those several times faster.
+bool TeamPrinter::counts_narrow(const std::vector<int>& axes) const { return most(axes) < 1 << 30; }
 size_t TeamPrinter::open_flat(const std::vector<int>& axes, const std::string& counter, const std::string& first,
-                              const std::string& step) {
-  bool narrow = most(axes) < 1 << 30;
-  std::string type = narrow ? "int" : "long";
-  auto sized = [&](const ir::Dim& d) {
-    if (d.is(0)) return std::string("1");  // of a loop that never runs
-    return d.is_static() || !narrow ? size_text(d) : "int(" + size_text(d) + ")";
-  };
+                              const std::string& step, int width) {
+  bool narrow = counts_narrow(axes);
   ir::Dim inner = 1;
   for (int a : axes) inner = inner * k_.axes[a].extent;
-  std::string count = inner.is(0) ? "0" : sized(inner);
+  inner = ir::Dim::floordiv(inner, width);
+  std::string count = inner.is(0) ? "0" : sized(inner, narrow), type = narrow ? "int" : "long";
   // Not as a loop where it would run once: NVRTC 13.0 breaks down over some of those.
   bool once = inner.is_static() && step == std::to_string(team_.size) && inner.value() <= team_.size;
   out_.open(once ? fmt::format("if (const {0} {1} = {2}; {1} < {3}) {{", type, counter, first, count)
                  : fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4}) {{", type, counter, first, count, step));
-  inner = 1;
+  flat_axes(axes, counter, width);
+  return 1;
+}
+// The positions at which a counter of elements, or of packs, stands.
+void TeamPrinter::flat_axes(const std::vector<int>& axes, const std::string& counter, int width) {
+  bool narrow = counts_narrow(axes);
+  ir::Dim inner = 1;
   std::vector<std::string> lines;
   for (size_t i = axes.size(); i-- > 0;) {
-    const ir::Dim& extent = k_.axes[axes[i]].extent;
-    std::string at = inner.is(1) ? counter : fmt::format("{} / {}", counter, sized(inner));
-    if (i) at += fmt::format(" % {}", sized(extent));
-    lines.push_back(fmt::format("const long {} = {};", axis_name(axes[i]), at));
+    const bool packs = width > 1 && i + 1 == axes.size();
+    ir::Dim extent = k_.axes[axes[i]].extent;
+    if (packs) extent = ir::Dim::floordiv(extent, width);
+    std::string at = inner.is(1) ? counter : fmt::format("{} / {}", counter, sized(inner, narrow));
+    if (i) at += fmt::format(" % {}", sized(extent, narrow));
+    lines.push_back(packs ? fmt::format("const long {}_first_ = {} * {};", axis_name(axes[i]), i ? "(" + at + ")" : at, width)
+                          : fmt::format("const long {} = {};", axis_name(axes[i]), at));
     inner = inner * extent;
   }
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) out_.line(*line);
-  return 1;
 }
-size_t TeamPrinter::open_shared_out(const std::vector<int>& axes) {
+size_t TeamPrinter::open_shared_out(const std::vector<int>& axes, int width) {
   return open_flat(axes, fmt::format("u{}_", next_temp_++), fmt::format("nb_rank<{}>()", team_.size),
-                   fmt::format("{}", team_.size));
+                   fmt::format("{}", team_.size), width);
+}
+// Every trip has registers of its own, which are known by its number once the loop is unrolled.
+size_t TeamPrinter::open_kept(const std::vector<int>& axes, int trips, std::string& trip) {
+  trip = fmt::format("t{}_", next_temp_);
+  std::string counter = fmt::format("u{}_", next_temp_++);
+  out_.line("#pragma unroll");
+  out_.open(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", trip, trips));
+  out_.open(fmt::format("if (const int {0} = nb_rank<{1}>() + {2} * {1}; {0} < {3}) {{", counter, team_.size, trip,
+                        most(axes) / packs_.width));
+  flat_axes(axes, counter, packs_.width);
+  return 2;
 }
 void TeamPrinter::close(size_t count) {
   for (size_t i = 0; i < count; ++i) out_.close();
+}
+
+
+// ---- Packs
+void TeamPrinter::declare_kept() {
+  loaded_.assign(packs_.kept.size(), false);
+  for (size_t i = 0; i < packs_.kept.size(); ++i)
+    out_.line(fmt::format("nb_pack<{}, {}> kept{}_[{}];", storage_type(packs_.kept[i].load->dtype), packs_.width, i, packs_.kept[i].trips));
+}
+
+void TeamPrinter::share(const std::vector<int>& axes, const Expr& e, const std::optional<PackPlace>& to, const Each& each) {
+  if (serial() || !by_packs(k_, axes, team_.size, packs_.width)) {
+    size_t open = open_shared_out(axes);
+    each(e, "");
+    return close(open);
+  }
+  int trips = 0;
+  for (const KeptLoad& l : packs_.kept)
+    if (l.axes == axes) visit(e, [&](const Expr& x) { trips = x == l.load ? l.trips : trips; });
+  std::string trip;
+  size_t open = trips > 0 ? open_kept(axes, trips, trip) : open_shared_out(axes, packs_.width);
+  std::vector<PackReader::Kept> kept;
+  for (size_t i = 0; i < packs_.kept.size() && trips > 0; ++i)
+    if (packs_.kept[i].axes == axes) kept.push_back({packs_.kept[i].load, fmt::format("kept{}_[{}]", i, trip), loaded_[i]});
+  PackReader reader(k_, packs_.width, axes.back(), aligned_, out_, next_temp_);
+  reader.load(e, &kept);
+  for (size_t i = 0, at = 0; i < packs_.kept.size() && trips > 0; ++i)
+    if (packs_.kept[i].axes == axes) loaded_[i] = kept[at++].loaded;
+  bool stores = to && reader.moves(*to);
+  std::string pack = stores ? to->name + "_pack_" : "";
+  if (stores) reader.declare(*to, pack);
+  reader.open(places_);
+  each(reader.element(e), stores ? pack + ".at[l_]" : "");
+  out_.close();
+  if (stores) reader.store(*to, pack);
+  close(open);
 }
 
 // ---- Barriers
@@ -209,6 +267,7 @@ void TeamPrinter::share_out(const std::vector<int>& parallel, const std::vector<
   pending_ = {};
   repeat(false, [&] {
     pending_.loads.clear(), pending_.stores.clear();
+    declare_kept();
     body(b);
   });
   close(open);
@@ -225,9 +284,9 @@ void TeamPrinter::body(const Body& b) {
 }
 
 // acc = combiner over this thread's share of `reduce`; acc is declared already.
-void TeamPrinter::accumulate(const Let& s, const std::string& acc) {
+void TeamPrinter::accumulate(const Let& s, const Expr& e, const std::string& acc) {
   DType d = k_.values[s.value].dtype;
-  std::string text = printer().print(s.expr);
+  std::string text = printer().print(e);
   bool plain_sum = s.combiner == Combiner::kSum && d != DType::kBool;
   out_.line(plain_sum ? fmt::format("{} += {};", acc, text)
                       : fmt::format("{0} = nb_{1}<{2}>({0}, {3});", acc, scalar_of(s.combiner), compute_type(d), text));
@@ -239,10 +298,10 @@ void TeamPrinter::combine(const Let& s, const std::string& partial, const std::s
 }
 
 void TeamPrinter::number(const Let& s) {
-  const ValueInfo& v = k_.values[s.value];
+  const ValueInfo v = k_.values[s.value];
   std::string name = cpp_name(v.name), type = compute_type(v.dtype);
   places_[s.value] = {};
-  bool together = !serial() && s.combiner != Combiner::kNone && most(s.reduce) >= 4;
+  bool together = !serial() && !shared_axes(k_, s, team_.size).empty();
   before_reads(s.expr, together ? s.reduce : std::vector<int>(), !together);
   if (s.combiner == Combiner::kNone) {
     out_.line(fmt::format("const {} {} = {};", type, name, printer().print(s.expr)));
@@ -253,9 +312,13 @@ void TeamPrinter::number(const Let& s) {
   std::string identity = number_text(v.dtype, start->number, start->integer);
   std::string acc = together ? name + "_part_" : name;
   out_.line(fmt::format("{} {} = {};", type, acc, identity));
-  size_t open = together ? open_shared_out(s.reduce) : open_loops(s.reduce);
-  accumulate(s, acc);
-  close(open);
+  if (together) {
+    share(s.reduce, s.expr, std::nullopt, [&](const Expr& e, const std::string&) { accumulate(s, e, acc); });
+  } else {
+    size_t open = open_loops(s.reduce);
+    accumulate(s, s.expr, acc);
+    close(open);
+  }
   note_loads(s.expr, s.reduce, !together);
   if (together) combine(s, acc, name);
 }
@@ -267,9 +330,9 @@ std::string TeamPrinter::element(const ValueInfo& v) {
 }
 
 void TeamPrinter::stmt(const Let& s) {
-  const ValueInfo& v = k_.values[s.value];
+  const ValueInfo v = k_.values[s.value];
   if (v.axes.empty()) return number(s);
-  bool few = !serial() && s.combiner != Combiner::kNone && most(v.axes) * 4 <= team_.size && most(s.reduce) > 4;
+  bool few = !serial() && computed_together(k_, s, team_.size);
   before_reads(s.expr, few ? s.reduce : v.axes, s.combiner != Combiner::kNone);
   if (serial()) out_.line(fmt::format("{} {}[{}];", compute_type(v.dtype), cpp_name(v.name), most(v.axes)));
   few ? narrow_rows(s) : row(s);
@@ -277,37 +340,41 @@ void TeamPrinter::stmt(const Let& s) {
 }
 // Every thread makes whole elements.
 void TeamPrinter::row(const Let& s) {
-  const ValueInfo& v = k_.values[s.value];
+  const ValueInfo v = k_.values[s.value];
   std::string name = cpp_name(v.name);
   before_row(s.value);
-  size_t open = serial() ? open_loops(v.axes) : open_shared_out(v.axes);
-  std::string value;
-  if (s.combiner == Combiner::kNone) {
-    value = printer().print(s.expr);
+  auto each = [&](const Expr& e, const std::string& target) {
+    std::string value;
+    if (s.combiner == Combiner::kNone) {
+      value = printer().print(e);
+    } else {
+      Expr start = identity_of(s.combiner, v.dtype);
+      value = name + "_acc_";
+      out_.line(fmt::format("{} {} = {};", compute_type(v.dtype), value, number_text(v.dtype, start->number, start->integer)));
+      size_t loops = open_loops(s.reduce);
+      accumulate(s, e, value);
+      close(loops);
+    }
+    out_.line(fmt::format("{} = {};", target.empty() ? fmt::format("{}[{}]", name, element(v)) : target, value));
+  };
+  if (serial()) {
+    size_t open = open_loops(v.axes);
+    each(s.expr, "");
+    close(open);
   } else {
-    Expr start = identity_of(s.combiner, v.dtype);
-    value = name + "_acc_";
-    out_.line(
-        fmt::format("{} {} = {};", compute_type(v.dtype), value, number_text(v.dtype, start->number, start->integer)));
-    size_t loops = open_loops(s.reduce);
-    accumulate(s, value);
-    close(loops);
+    share(v.axes, s.expr, row_place(k_, s.value, axes_as_indices(v.axes)), each);
   }
-  out_.line(fmt::format("{}[{}] = {};", name, element(v), value));
-  close(open);
   note_loads(s.expr, v.axes, s.combiner != Combiner::kNone);
 }
 // Few elements: all threads make each together, and its owner keeps it.
 void TeamPrinter::narrow_rows(const Let& s) {
-  const ValueInfo& v = k_.values[s.value];
+  const ValueInfo v = k_.values[s.value];
   std::string name = cpp_name(v.name), part = name + "_part_", all = name + "_all_";
   Expr start = identity_of(s.combiner, v.dtype);
   size_t open = open_loops(v.axes);
   out_.line(
       fmt::format("{} {} = {};", compute_type(v.dtype), part, number_text(v.dtype, start->number, start->integer)));
-  size_t loops = open_shared_out(s.reduce);
-  accumulate(s, part);
-  close(loops);
+  share(s.reduce, s.expr, std::nullopt, [&](const Expr& e, const std::string&) { accumulate(s, e, part); });
   combine(s, part, all);
   out_.line(fmt::format("if (nb_rank<{}>() == {}) {}[{}] = {};", team_.size, element(v), name, element(v), all));
   close(open);
@@ -341,25 +408,36 @@ void TeamPrinter::stmt(const Store& s) {
     return close(open);
   }
   // Positions that may meet at one place belong to one thread, in order.
-  std::vector<int> apart, in_order;
-  for (int a : s.axes) (meets_along(k_, s, a) ? in_order : apart).push_back(a);
+  std::vector<int> apart = shared_axes(k_, s), in_order;
+  for (int a : s.axes)
+    if (meets_along(k_, s, a)) in_order.push_back(a);
   before_reads(s.expr, apart, apart.empty() || !in_order.empty());
   before_reads(s.guard, apart, true);
   for (const Expr& i : s.indices) before_reads(i, apart, true);
   before_store(s, apart, apart.empty());
-  size_t open = 0;
+  auto each = [&](const Expr& e, const std::string& target) {
+    size_t open = open_loops(in_order);
+    one.expr = e;
+    if (target.empty())
+      store_one(one);
+    else
+      out_.line(fmt::format("{} = nb_narrow({}{{}}, {});", target, storage_type(k_.buffers[s.buffer].dtype), printer().print(e)));
+    close(open);
+  };
   if (apart.empty()) {
     out_.open(fmt::format("if (nb_rank<{}>() == 0) {{", team_.size));
-    open = 1;
+    each(s.expr, "");
+    out_.close();
   } else {
-    open = open_shared_out(apart);
+    share(apart, s.expr, pack_of(s), each);
   }
-  open += open_loops(in_order);
-  store_one(one);
-  close(open);
   note_loads(s.expr, apart, apart.empty() || !in_order.empty());
   note_loads(s.guard, apart, true);
   for (const Expr& i : s.indices) note_loads(i, apart, true);
+}
+std::optional<PackPlace> TeamPrinter::pack_of(const Store& s) const {
+  if (s.guard || may_meet(s)) return std::nullopt;
+  return buffer_place(k_, s.buffer, s.indices);
 }
 
 // Iterations of an inner loop: one thread each, unless they meet.

@@ -3,12 +3,15 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "codegen/cuda/pack_reader.h"
 #include "codegen/print/expr_printer.h"
 #include "ir/kernel_ir/kernel.h"
+#include "ir/kernel_ir/row_packs.h"
 
 namespace nabla::codegen {
 
@@ -31,6 +34,9 @@ class TeamPrinter {
   /// Declares the rows of `body` in shared memory, if there are any.
   void declare_rows(const kernel_ir::Body& body);
 
+  /// Threads move packs along rows from now on. `aligned`: by one instruction each, where all addresses admit it; else element by
+  /// element, in the same order, so that sums have the same bits.
+  void move_packs(kernel_ir::RowPacks packs, bool aligned) { packs_ = std::move(packs), aligned_ = aligned; }
   /// Distributes the iterations of `parallel` over all teams of the grid; each team runs those of `serial` in order.
   void share_out(const std::vector<int>& parallel, const std::vector<int>& serial, const kernel_ir::Body& body);
   /// Prints a whole kernel for one block.
@@ -65,8 +71,18 @@ class TeamPrinter {
   // Loops; each returns how many braces it opened.
   size_t open_loops(const std::vector<int>& axes);
   size_t open_flat(const std::vector<int>& axes, const std::string& counter, const std::string& first,
-                   const std::string& step);
-  size_t open_shared_out(const std::vector<int>& axes);
+                   const std::string& step, int width = 1);
+  void flat_axes(const std::vector<int>& axes, const std::string& counter, int width);
+  size_t open_shared_out(const std::vector<int>& axes, int width = 1);
+  size_t open_kept(const std::vector<int>& axes, int trips, std::string& trip);
+
+  // Statements whose axes are shared out: `each` prints one element of `e`, whose result goes to `target`, an element of a pack
+  // that is stored at `to`; no target: not by packs, or nothing is stored so.
+  using Each = std::function<void(const kernel_ir::Expr& e, const std::string& target)>;
+  void share(const std::vector<int>& axes, const kernel_ir::Expr& e, const std::optional<PackPlace>& to, const Each& each);
+  void declare_kept();
+  std::optional<PackPlace> pack_of(const kernel_ir::Store& s) const;
+  bool counts_narrow(const std::vector<int>& axes) const;
   void close(size_t count);
 
   void sync();
@@ -90,13 +106,16 @@ class TeamPrinter {
   void narrow_rows(const kernel_ir::Let& s);
   void store_one(const kernel_ir::Store& s);
   void atomic_store(const kernel_ir::Store& s);
-  void accumulate(const kernel_ir::Let& s, const std::string& acc);
+  void accumulate(const kernel_ir::Let& s, const kernel_ir::Expr& e, const std::string& acc);
   void combine(const kernel_ir::Let& s, const std::string& partial, const std::string& result);
   std::string element(const kernel_ir::ValueInfo& v);
   void assign_row(const kernel_ir::ValueInfo& v, const std::string& name, const kernel_ir::Expr& e);
 
-  const kernel_ir::Kernel& k_;
+  kernel_ir::Kernel k_;  // It has a value more for each pack that is read.
   Team team_;
+  kernel_ir::RowPacks packs_;
+  bool aligned_ = true;
+  std::vector<bool> loaded_;  // Of the loads that registers keep.
   CppWriter& out_;
   int& next_temp_;
   std::map<int, ValuePlace> places_;

@@ -7,8 +7,10 @@
 #include <set>
 
 #include "ir/cost/least_work.h"
+#include "ir/kernel_ir/row_packs.h"
 #include "ir/kernel_ir/scatter.h"
 #include "ir/kernel_ir/stores.h"
+#include "ir/kernel_ir/turned.h"
 #include "ir/kernel_ir/window_product.h"
 
 namespace nabla::ir {
@@ -66,6 +68,12 @@ class Sectors {
   int pack_;
 };
 
+// Small arrays that many read come from memory, or from the cache that all share, once.
+double kept(const Buffer& b, double sectors) {
+  const double all = bytes_of_array(b);
+  return all <= kKeptBytes ? std::min(sectors, all / kSectorBytes) : sectors;
+}
+
 class TeamWalk {
  public:
   TeamWalk(const Kernel& k, const TeamMapping& m) : k_(k), m_(m) {}
@@ -75,11 +83,13 @@ class TeamWalk {
     outer_.insert(m_.parallel.begin(), m_.parallel.end());
     outer_.insert(m_.serial.begin(), m_.serial.end());
     double walked = points(m_.serial);
-    out_.turns = points(m_.parallel) * m_.team / kWarp / m_.pack;
+    out_.turns = points(m_.parallel) * m_.team / kWarp / (alone() ? m_.pack : 1);
     if (m_.team == 1) out_.turns = std::max(1.0, out_.turns);
     if (walked > 1) out_.around = walked;
+    if (!alone() && m_.pack > 1) packs_ = find_row_packs(k_, s.body, m_.team);
     body(s.body, {});
-    kept();
+    for (const auto& [buffer, sectors] : sectors_) out_.sectors += kept(k_.buffers[static_cast<size_t>(buffer)], sectors);
+    out_.around = std::max(out_.around, loop_trips_);
     return std::move(out_);
   }
 
@@ -106,11 +116,18 @@ class TeamWalk {
     return found;
   }
 
+  // Whether registers do not have it yet.
+  bool once(const Expr& load, const Axes& inner) {
+    for (size_t i = 0; i < packs_.kept.size(); ++i)
+      if (packs_.kept[i].load == load && packs_.kept[i].axes == inner && !kept_.insert(i).second) return false;
+    return true;
+  }
   // An access of a thread: of every trip of a loop, or of every turn.
   void access(const std::vector<Expr>& at, int buffer, const Axes& inner, double trips) {
     const Buffer& b = k_.buffers[static_cast<size_t>(buffer)];
     const Axes& lanes = alone() ? m_.parallel : inner;
-    double sectors = Sectors(k_, lanes, alone() ? m_.pack : 1).of(at, b);
+    const int pack = alone() ? m_.pack : width(inner);
+    double sectors = Sectors(k_, lanes, pack).of(at, b) / (alone() ? 1 : pack);
     // A thread that walks along a row finds the next elements in the sector that it has.
     if (alone() && !inner.empty() && !at.empty()) {
       std::optional<Affine> last = as_affine(at.back());
@@ -126,12 +143,18 @@ class TeamWalk {
       bool row = x->kind == ExprKind::kValue && !k_.values[static_cast<size_t>(x->ref)].axes.empty() && !alone();
       if ((x->kind != ExprKind::kLoad && !row) || std::find(seen.begin(), seen.end(), x) != seen.end()) return;
       seen.push_back(x);
+      if (!row && !once(x, inner)) return;
       bool each = inner.empty() || moves(x, inner);
       if (each) loop.load_bytes += row ? compute_bytes(x->dtype) : bytes_of(x->dtype);
       if (!row) access(x->args, x->ref, each ? inner : Axes(), each ? trips : 1);
     });
   }
-  double shared_out(double n) const { return alone() ? n : std::ceil(n / m_.team); }
+  int width(const Axes& shared) const { return by_packs(k_, shared, m_.team, m_.pack) ? m_.pack : 1; }
+  // Elements of a thread.
+  double shared_out(const Axes& axes) const {
+    const double n = points(axes), pack = width(axes);
+    return alone() ? n : std::ceil(n / pack / m_.team) * pack;
+  }
 
   void body(const Body& statements, const Axes& around) {
     for (const Stmt& s : statements) {
@@ -139,14 +162,14 @@ class TeamWalk {
         const ValueInfo& v = k_.values[static_cast<size_t>(let->value)];
         InnerLoop loop;
         Axes inner = inside(inside(around, v.axes), let->reduce);
-        loop.trips = shared_out(points(inner));
+        loop.trips = shared_out(inner);
         loads(let->expr, inner, loop.trips, loop);
         if (!v.axes.empty() && !alone()) loop.row_bytes = compute_bytes(v.dtype);
         add(loop, inner);
       } else if (const auto* store = std::get_if<Store>(&s.node)) {
         InnerLoop loop;
         Axes inner = inside(around, store->axes);
-        loop.trips = shared_out(points(inner));
+        loop.trips = shared_out(inner);
         loads(store->expr, inner, loop.trips, loop), loads(store->guard, inner, loop.trips, loop);
         for (const Expr& i : store->indices) loads(i, inner, loop.trips, loop);
         loop.store_bytes = bytes_of(k_.buffers[static_cast<size_t>(store->buffer)].dtype);
@@ -164,19 +187,11 @@ class TeamWalk {
   }
   void add(InnerLoop loop, const Axes& inner) {
     if (inner.empty()) {
-      out_.store_bytes += loop.store_bytes * m_.pack;
+      out_.store_bytes += loop.store_bytes * (alone() ? m_.pack : 1);
       return;
     }
     loop.trips *= out_.around;
     out_.loops.push_back(loop);
-  }
-  // Small arrays that many read come from memory, or from the cache that all share, once.
-  void kept() {
-    for (const auto& [buffer, sectors] : sectors_) {
-      double all = bytes_of_array(k_.buffers[static_cast<size_t>(buffer)]);
-      out_.sectors += all <= kKeptBytes ? std::min(sectors, all / kSectorBytes) : sectors;
-    }
-    out_.around = std::max(out_.around, loop_trips_);
   }
 
   const Kernel& k_;
@@ -184,8 +199,41 @@ class TeamWalk {
   std::set<int> outer_;
   GridWork out_;
   double loop_trips_ = 1;
+  RowPacks packs_;
+  std::set<size_t> kept_;  // The loads that registers hold by now.
   std::map<int, double> sectors_;
 };
+
+// Each tile is read along one axis, and stored along the other; both walks are unrolled.
+GridWork of_turn(const Kernel& k, const TurnMapping& m, const GridStatement& s) {
+  const Turned turned = *find_turned(k, m.parallel, s.body);
+  std::vector<int> reading = m.parallel, storing = m.parallel;
+  std::erase(reading, m.across), reading.push_back(m.across);
+  double tiles = 1, points = 1;
+  for (int a : m.parallel) {
+    const double extent = most(k.axes[static_cast<size_t>(a)].extent);
+    const bool side = a == m.across || a == m.parallel.back();
+    tiles *= side ? std::ceil(extent / kTurnedTile) : extent, points *= extent;
+  }
+  GridWork out;
+  out.turns = tiles * kTurnedThreads / kWarp;
+  std::map<int, double> of;
+  auto add = [&](const std::vector<Expr>& at, int buffer, const std::vector<int>& lanes) {
+    of[buffer] += Sectors(k, lanes, 1).of(at, k.buffers[static_cast<size_t>(buffer)]) * points / kWarp;
+  };
+  for (const Expr& load : turned.loads) add(load->args, load->ref, reading);
+  for (const Stmt& stmt : s.body) {
+    const Store* store = std::get_if<Store>(&stmt.node);
+    visit(store ? store->expr : std::get<Let>(stmt.node).expr, [&](const Expr& x) {
+      if (x->kind == ExprKind::kLoad && std::ranges::find(turned.loads, x) == turned.loads.end()) add(x->args, x->ref, storing);
+    });
+    if (!store) continue;
+    add(store->indices, store->buffer, storing);
+    out.store_bytes += kTurnedTile * kTurnedTile / kTurnedThreads * bytes_of(k.buffers[static_cast<size_t>(store->buffer)].dtype);
+  }
+  for (const auto& [buffer, sectors] : of) out.sectors += kept(k.buffers[static_cast<size_t>(buffer)], sectors);
+  return out;
+}
 
 double sectors_of(const Kernel& k) { return most(kernel_work(k).bytes) / kSectorBytes; }
 
@@ -274,11 +322,14 @@ GridWork grid_work(const Kernel& k, size_t grid) {
     out.sectors = bytes_of_array(b) / kSectorBytes;
     return out;
   }
-  if (const auto* m = std::get_if<TeamMapping>(&g.mapping)) {
+  const auto* team = std::get_if<TeamMapping>(&g.mapping);
+  const auto* turn = std::get_if<TurnMapping>(&g.mapping);
+  if (team || turn) {
     size_t cleared = 0;
     while (std::holds_alternative<ClearMapping>(schedule.grids[cleared].mapping)) ++cleared;
     std::vector<GridStatement> statements = grid_statements(k);
-    return TeamWalk(k, *m).run(statements.at(grid - cleared));
+    const GridStatement& s = statements.at(grid - cleared);
+    return team ? TeamWalk(k, *team).run(s) : of_turn(k, *turn, s);
   }
   if (schedule.procedure_template == TemplateKind::kAttention) return of_attention(k, schedule, grid);
   GridWork out;

@@ -6,8 +6,10 @@
 #include "ir/kernel_ir/kernel.h"
 #include "ir/kernel_ir/packs.h"
 #include "ir/kernel_ir/procedure_template.h"
+#include "ir/kernel_ir/row_packs.h"
 #include "ir/kernel_ir/scatter.h"
 #include "ir/kernel_ir/stores.h"
+#include "ir/kernel_ir/turned.h"
 #include "ir/kernel_ir/window_product.h"
 
 namespace nabla::kernel_ir {
@@ -177,19 +179,27 @@ class CudaChecker : Checker {
     for (size_t i = 0; i < all.size(); ++i) {
       const auto& mapping = s_.grids[first + i].mapping;
       const TeamMapping* team = std::get_if<TeamMapping>(&mapping);
+      const TurnMapping* turn = std::get_if<TurnMapping>(&mapping);
       const ScatterMapping* scatter = std::get_if<ScatterMapping>(&mapping);
-      if (!team && !scatter) return fail("grid {} is none of a statement", first + i);
+      if (!team && !turn && !scatter) return fail("grid {} is none of a statement", first + i);
       if (team && (team->team < 1 || s_.grids[first + i].threads % team->team != 0 || team->pack < 1))
         return fail("teams of {} in blocks of {} threads", team->team, s_.grids[first + i].threads);
       if (scatter && (scatter->tile_columns < 1 || scatter->row_tiles < 1)) return fail("tiles of no columns or rows");
-      std::vector<int> walked = team ? team->parallel : scatter->parallel, want = all[i].axes;
-      const std::vector<int>& serial = team ? team->serial : scatter->serial;
+      std::vector<int> walked = team ? team->parallel : turn ? turn->parallel : scatter->parallel, want = all[i].axes;
+      const std::vector<int> serial = team ? team->serial : turn ? std::vector<int>() : scatter->serial;
       walked.insert(walked.end(), serial.begin(), serial.end());
       std::ranges::sort(walked), std::ranges::sort(want);
       if (walked != want) return fail("grid {} leaves out axes of its statement, or walks others", first + i);
-      if (team && team->pack > 1)
-        if (int width = find_packs(k_, team->parallel, all[i].body).width; width != team->pack)
+      if (team && team->pack > 1) {
+        int width = team->team > 1 ? find_row_packs(k_, all[i].body, team->team).width : find_packs(k_, team->parallel, all[i].body).width;
+        if (width != team->pack)
           return fail("grid {} moves packs of {} elements, the accesses admit packs of {}", first + i, team->pack, width);
+      }
+      if (turn) {
+        std::optional<Turned> turned = find_turned(k_, turn->parallel, all[i].body);
+        if (!turned || turned->across != turn->across || s_.grids[first + i].threads != kTurnedThreads)
+          return fail("grid {} turns tiles of a statement that admits none along these axes", first + i);
+      }
       if (scatter && !(all[i].lone() && find_scatter(k_, *all[i].lone(), scatter->parallel, scatter->serial)))
         return fail("the statement of grid {} is no scatter along its axes", first + i);
     }

@@ -71,6 +71,7 @@ class KernelPrinter {
     return fmt::format("team {}{}{}{}", m.team, along("parallel", m.parallel), along("serial", m.serial),
                        m.pack > 1 ? fmt::format(" pack {}", m.pack) : "");
   }
+  std::string text(const TurnMapping& m) { return fmt::format("turn{} across {}", along("parallel", m.parallel), axes({m.across})); }
   std::string text(const ScatterMapping& m) {
     return fmt::format("scatter{}{} tile_columns {} row_tiles {}", along("parallel", m.parallel),
                        along("serial", m.serial), m.tile_columns, m.row_tiles);

@@ -45,9 +45,6 @@ bool packs_divide(const Affine& a, int lane, int64_t width) {
 }
 bool walks(const Affine& a, int lane) { return a.of(lane).is(1); }
 
-namespace {
-
-/// Lets and stores of single elements, and nothing that depends on their order between elements.
 bool is_pointwise(const Kernel& k, const Body& body) {
   std::vector<int> stored;
   for (const Stmt& s : body) {
@@ -66,8 +63,6 @@ bool is_pointwise(const Kernel& k, const Body& body) {
   }
   return !stored.empty();
 }
-
-}  // namespace
 
 Packs find_packs(const Kernel& k, const std::vector<int>& axes, const Body& body) {
   Packs none;

@@ -20,6 +20,9 @@ bool walks(const Affine& offset, int lane);
 /// Do packs of `width` along `lane` start at multiples of their width, wherever the other axes stand?
 bool packs_divide(const Affine& offset, int lane, int64_t width);
 
+/// Lets and stores of single elements, and nothing that depends on their order between elements.
+bool is_pointwise(const Kernel& kernel, const Body& body);
+
 /// How a pointwise body moves through memory.
 struct Packs {
   int width = 1;             ///< elements of one pack; 1: not by packs

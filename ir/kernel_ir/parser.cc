@@ -246,6 +246,13 @@ class Parser {
       iterations(m.parallel, m.serial);
       if (accept("pack")) m.pack = small_integer();
       g.mapping = std::move(m);
+    } else if (accept("turn")) {
+      TurnMapping m;
+      std::vector<int> none;
+      iterations(m.parallel, none);
+      expect("across");
+      m.across = axis_id();
+      g.mapping = std::move(m);
     } else if (accept("scatter")) {
       ScatterMapping m;
       iterations(m.parallel, m.serial);

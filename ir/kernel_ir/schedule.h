@@ -43,7 +43,13 @@ struct TeamMapping {
   int team = 1;               ///< threads that execute one iteration together: 1, a warp of 32, or a whole block
   std::vector<int> parallel;  ///< axes whose iterations the teams share out; neighbouring teams differ in the last one
   std::vector<int> serial;    ///< axes along which iterations may meet: one team walks them in order
-  int pack = 1;               ///< elements that a thread moves at a time along the last of `parallel`
+  /// Elements that a thread moves at a time: along the last of `parallel`, or, of a team, along what its statements share out.
+  int pack = 1;
+};
+/// The iterations of a pointwise statement that reads along another axis than it stores: a block turns tiles in shared memory.
+struct TurnMapping {
+  std::vector<int> parallel;  ///< its axes; stores walk the last one
+  int across = -1;            ///< the one that loads walk
 };
 /// A store of updates that meet at looked-up rows of the result: a block owns a tile of the result.
 struct ScatterMapping {
@@ -72,15 +78,15 @@ struct TemplateMapping {
 
 /// One grid. Any number of blocks is right: they walk the work in strides of the grid.
 struct Grid {
-  std::variant<ClearMapping, TeamMapping, ScatterMapping, ProductMapping, BlockMapping, TemplateMapping> mapping;
+  std::variant<ClearMapping, TeamMapping, TurnMapping, ScatterMapping, ProductMapping, BlockMapping, TemplateMapping> mapping;
   ir::Dim blocks = 1;    ///< at least 1
   int threads = 256;     ///< per block, exactly
   int shared_bytes = 0;  ///< dynamic shared memory per block
   int beside = 1;        ///< blocks that one multiprocessor is to hold: a bound on registers
 };
 
-/// Grids in the order in which they run: accumulators are cleared first; a TeamMapping or ScatterMapping stands for
-/// each statement of the body that is no `let`, in their order.
+/// Grids in the order in which they run: accumulators are cleared first; a TeamMapping, TurnMapping or
+/// ScatterMapping stands for each statement of the body that is no `let`, in their order.
 struct CudaSchedule {
   std::optional<TemplateKind> procedure_template;  ///< of a kernel with a procedure
   ir::Dim work = 1;  ///< 0 where sizes leave nothing to do: nothing is launched then

@@ -6,9 +6,11 @@
 #include <set>
 
 #include "ir/kernel_ir/packs.h"
+#include "ir/kernel_ir/row_packs.h"
 #include "ir/kernel_ir/scatter.h"
 #include "ir/kernel_ir/stores.h"
 #include "ir/kernel_ir/team_rows.h"
+#include "ir/kernel_ir/turned.h"
 #include "passes/lower/lane_axis.h"
 #include "passes/lower/schedule_kernels.h"
 
@@ -29,6 +31,7 @@ namespace {
 constexpr int64_t kPlainShared = 48 << 10;  // what every block may take, and several beside each other
 constexpr int64_t kLeastUpdates = 64;       // below which one thread per column is done before others have looked
 constexpr int kScattersBeside = 4;
+constexpr int kKeepersBeside = 3;  // blocks whose threads keep rows in registers: 80 of them each
 
 struct Team {
   int size = 1;
@@ -68,6 +71,7 @@ class Scheduler {
   }
   // Whether there are iterations at all, of the only grid.
   ir::Dim work_of(const Grid& g) const {
+    if (const auto* turn = std::get_if<TurnMapping>(&g.mapping)) return ir::Dim::min(points(turn->parallel), 1);
     const TeamMapping* m = std::get_if<TeamMapping>(&g.mapping);
     return m && m->serial.empty() ? ir::Dim::min(points(m->parallel), 1) : ir::Dim(1);
   }
@@ -157,15 +161,35 @@ class Scheduler {
     // Each of several loops has its own order in memory.
     int lane = k_.body.size() > 1 && !s.lone() ? lane_axis(k_, {s.axes, s.body}, target_) : lane_;
     Team team = NABLA_TRY(team_for(parallel, lane, s.body));
+    if (team.alone() && serial.empty())
+      if (std::optional<Grid> grid = turned(s, parallel)) return out_.grids.push_back(*std::move(grid)), Ok{};
     // Neighbouring threads take neighbouring positions of the last axis.
     auto at = std::find(parallel.begin(), parallel.end(), lane);
     if (team.alone() && at != parallel.end()) std::rotate(at, at + 1, parallel.end());
-    int pack = team.alone() && serial.empty() ? find_packs(k_, parallel, s.body).width : 1;
-    ir::Dim iterations = ir::Dim::ceildiv(points(parallel), pack);
+    RowPacks rows = team.alone() ? RowPacks{} : find_row_packs(k_, s.body, team.size);
+    int pack = team.alone() && serial.empty() ? find_packs(k_, parallel, s.body).width : rows.width;
+    ir::Dim iterations = team.alone() ? ir::Dim::ceildiv(points(parallel), pack) : points(parallel);
     out_.grids.push_back({TeamMapping{team.size, std::move(parallel), std::move(serial), pack},
                           blocks_for(iterations, team.size, team.block, target_), team.block,
-                          shared_bytes(team, s.body)});
+                          shared_bytes(team, s.body), rows.kept.empty() || team.block > kBlockThreads ? 1 : kKeepersBeside});
     return Ok{};
+  }
+
+  // Where loads and stores walk different axes. Stores then walk the last one.
+  std::optional<Grid> turned(const GridStatement& s, const std::vector<int>& parallel) const {
+    for (size_t i = 0; i < parallel.size(); ++i) {
+      std::vector<int> axes = parallel;
+      std::rotate(axes.begin() + static_cast<int64_t>(i), axes.begin() + static_cast<int64_t>(i) + 1, axes.end());
+      std::optional<Turned> found = find_turned(k_, axes, s.body);
+      if (!found) continue;
+      ir::Dim tiles = 1;
+      for (int a : axes) {
+        bool side = a == found->across || a == axes.back();
+        tiles = tiles * (side ? ir::Dim::ceildiv(k_.axes[a].extent, kTurnedTile) : k_.axes[a].extent);
+      }
+      return Grid{TurnMapping{std::move(axes), found->across}, blocks_for(tiles, kTurnedThreads, kTurnedThreads, target_), kTurnedThreads};
+    }
+    return std::nullopt;
   }
 
   // Where many updates meet, and columns alone do not keep the GPU busy.

@@ -79,7 +79,7 @@ Budgets budgets_of(const BudgetProgram& p, const std::string& target) {
   Budgets out;
   Result<driver::CompiledModule> lowered = driver::lower_module(program.module(), {.target = target, .library = false});
   if (!lowered.ok()) return ADD_FAILURE() << p.name << ": " << to_string(lowered.errors()), out;
-  Result<CudaCode> code = print_cuda(lowered->planned.kernels, lowered->target);
+  Result<CudaCode> code = print_cuda(lowered->planned, lowered->target);
   if (!code.ok()) return ADD_FAILURE() << p.name << ": " << to_string(code.errors()), out;
   Result<CudaBinary> binary = compile_cuda(code->sources, lowered->target, {1, ""});
   if (!binary.ok()) return ADD_FAILURE() << p.name << ": " << to_string(binary.errors()), out;

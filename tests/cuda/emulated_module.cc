@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "codegen/cuda/alignment.h"
 #include "tests/cuda/traffic_model.h"
 
 namespace nabla::emulator {
@@ -37,8 +38,9 @@ Result<EmulatedModule> EmulatedModule::create(ir::Module planned, Rounding round
   EmulatedModule out;
   std::string text;
   bool procedures = false;
+  const std::vector<bool> at_packs = codegen::kernels_at_packs(planned);
   for (size_t i = 0; i < planned.kernels.size(); ++i) {
-    codegen::CudaKernel code = codegen::print_cuda(*planned.kernels[i], fmt::format("k{}", i));
+    codegen::CudaKernel code = codegen::print_cuda(*planned.kernels[i], fmt::format("k{}", i), at_packs[i]);
     procedures |= code.procedures;
     text += code.text + "\n";
     out.code_.push_back(std::move(code));

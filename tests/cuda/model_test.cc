@@ -102,8 +102,8 @@ TEST(Model, FindsTheLoopsOfRows) {
     std::vector<double> runs = runs_of(c.grids[0].code, ir::grid_work(c.kernel, 0), 1);
     double loads = 0, stores = 0;
     for (size_t i = 0; i < runs.size(); ++i) {
-      loads += runs[i] * c.grids[0].code.loops[i].own.global_loads.total() * 32;
-      stores += runs[i] * c.grids[0].code.loops[i].own.global_stores.total() * 32;
+      loads += runs[i] * c.grids[0].code.loops[i].own.global_loads.bytes() / 4 * 32;
+      stores += runs[i] * c.grids[0].code.loops[i].own.global_stores.bytes() / 4 * 32;
     }
     EXPECT_NEAR(loads, 3 * n * d, 0.1 * 3 * n * d) << target;
     EXPECT_NEAR(stores, n * d, 0.1 * n * d) << target;
@@ -121,17 +121,18 @@ TEST(Model, MultipliesWhatTheProductHas) {
   EXPECT_GE(p.code_us, 2 * products / 312e6);
 }
 
-// Neighbours that lie apart take a sector each.
+// Neighbours that lie apart take a sector each; a transposition turns tiles.
 TEST(Model, StridesCostSectors) {
-  auto text = [](const char* from) {
+  auto text = [](const char* shape, const char* from) {
     return fmt::format(
-        "kernel @t(in x: f32[4096,4096], out y: f32[4096,4096]) {{\n  axes i = 4096, j = 4096\n  for i, j {{\n"
+        "kernel @t(in x: f32[{}], out y: f32[4096,4096]) {{\n  axes i = 4096, j = 4096\n  for i, j {{\n"
         "    store y[i, j] = x[{}]\n  }}\n}}",
-        from);
+        shape, from);
   };
   const double array = 4096.0 * 4096 * 4 / 32;
-  GridPrediction straight = prediction(text("i, j"), "sm_90a"), across = prediction(text("j, i"), "sm_90a");
+  GridPrediction straight = prediction(text("4096,4096", "i, j"), "sm_90a"), across = prediction(text("4096,4096,8", "i, j, 3"), "sm_90a");
   EXPECT_NEAR(straight.sectors, 2 * array, 1);
+  EXPECT_NEAR(prediction(text("4096,4096", "j, i"), "sm_90a").sectors, 2 * array, 1);
   EXPECT_NEAR(across.sectors, 9 * array, 1);
   EXPECT_GT(across.sectors_us, 4 * straight.sectors_us);
 }

@@ -49,14 +49,16 @@ std::vector<Options> all_options(bool checked) {
 
 KernelRun run_kernel(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& code, const Object& object,
                      bool checked, const std::vector<Literal>& buffers, const std::vector<int64_t>& extents,
-                     const Options& options, const std::map<int, int>& in_place) {
+                     const Options& options, const std::map<int, int>& in_place, bool skewed) {
   Machine machine(checked);
   KernelRun out{buffers, {}};
   std::vector<void*> places, args;
   for (size_t b = 0; b < buffers.size(); ++b) {
     const kernel_ir::Buffer& buffer = kernel.buffers[b];
     auto shared = in_place.find(static_cast<int>(b));
-    places.push_back(shared == in_place.end() ? machine.allocate(buffers[b].size_bytes(), buffer.name) : nullptr);
+    const int64_t skew = skewed ? bytes_of(buffers[b].dtype()) : 0;
+    places.push_back(shared == in_place.end() ? static_cast<char*>(machine.allocate(buffers[b].size_bytes() + skew, buffer.name)) + skew
+                                              : nullptr);
     if (buffer.role == BufferRole::kIn || buffer.role == BufferRole::kInOut)
       machine.write(places[b], buffers[b].data(), buffers[b].size_bytes());
   }
@@ -77,7 +79,7 @@ KernelRun run_kernel(const kernel_ir::Kernel& kernel, const codegen::CudaKernel&
   bool ended = out.report.clean();  // else what is missing follows from what has been found
   for (size_t b = 0; b < buffers.size(); ++b) {
     std::memcpy(out.buffers[b].mutable_data(), places[b], buffers[b].size_bytes());
-    if (checked && ended && kernel.buffers[b].role == BufferRole::kOut) machine.expect_written(places[b], out.report);
+    if (checked && ended && !skewed && kernel.buffers[b].role == BufferRole::kOut) machine.expect_written(places[b], out.report);
   }
   return out;
 }
@@ -131,6 +133,13 @@ void expect_right(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& co
             << "`" << kernel.buffers[b].name << "` depends on the order";
       expect_cheap(run.report.traffic);
     }
+    if (!expectation.at_odd_addresses) continue;
+    SCOPED_TRACE("at odd addresses");
+    KernelRun run = run_kernel(kernel, code, **object, checked, buffers, expectation.extents, {}, {}, true);
+    ASSERT_TRUE(run.report.clean()) << run.report.str();
+    for (size_t b = 0; b < want.size(); ++b)
+      ASSERT_TRUE(kernel.buffers[b].role == BufferRole::kWorkspace || run.buffers[b] == first[b])
+          << "`" << kernel.buffers[b].name << "` depends on where arrays lie";
   }
 }
 

@@ -21,6 +21,8 @@ struct Expectation {
   std::vector<int64_t> extents = {};
   /// Does the tolerance have to hold too where floats are rounded as GPUs do?
   bool as_gpus_round = false;
+  /// Run once more with arrays that begin an element after a multiple of 16 bytes: the same bits.
+  bool at_odd_addresses = false;
 };
 
 /// What one run leaves behind.
@@ -31,10 +33,11 @@ struct KernelRun {
 
 /// Runs the grids of `code` on a copy of `buffers` (which follow Kernel::buffers). `object` was compiled from the
 /// prelude and code.text, checked as `checked` says. A checked run also expects every `out` buffer to be written.
-/// `in_place` lists results that lie where an operand lies: buffer numbers, {result, operand}.
+/// `in_place` lists results that lie where an operand lies: buffer numbers, {result, operand}. `skewed`: arrays begin an element
+/// after a multiple of 16 bytes.
 KernelRun run_kernel(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& code, const Object& object,
                      bool checked, const std::vector<Literal>& buffers, const std::vector<int64_t>& extents,
-                     const Options& options, const std::map<int, int>& in_place = {});
+                     const Options& options, const std::map<int, int>& in_place = {}, bool skewed = false);
 
 /// Test failures unless `code` computes what interpret() does: with the same bits in three orders, with early and late
 /// copies, plain and checked, without a finding, and with at most the expected costs. `buffers` hold the operands;

@@ -1,0 +1,61 @@
+// Prints what a thread reads and writes along one axis by packs of neighbouring elements.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/print/expr_printer.h"
+#include "ir/kernel_ir/row_packs.h"
+
+namespace nabla::codegen {
+
+/// Where a pack lies: in an array, or in a row that a team keeps in shared memory.
+struct PackPlace {
+  std::string name, type;             ///< of the array; of its elements in memory
+  std::vector<kernel_ir::Expr> at;    ///< where the loops stand
+  ir::Shape shape;
+};
+PackPlace buffer_place(const kernel_ir::Kernel& kernel, int buffer, const std::vector<kernel_ir::Expr>& at);
+PackPlace row_place(const kernel_ir::Kernel& kernel, int value, const std::vector<kernel_ir::Expr>& at);
+
+/// Within loops in which axis `lane` stands at the first element of a pack, NAME_first_, and other axes in their names.
+class PackReader {
+ public:
+  /// `kernel` gets a value for each load. `aligned`: packs are moved by one instruction, else element by element.
+  PackReader(kernel_ir::Kernel& kernel, int width, int lane, bool aligned, CppWriter& out, int& next_temp)
+      : k_(kernel), width_(width), lane_(lane), aligned_(aligned), out_(out), next_temp_(next_temp) {}
+
+  /// Packs that registers hold already, `text` for the load, or are to hold from now on.
+  struct Kept {
+    kernel_ir::Expr load;
+    std::string text;
+    bool loaded;
+  };
+  /// Prints the packs that an expression reads.
+  void load(const kernel_ir::Expr& e, std::vector<Kept>* kept = nullptr);
+  /// Opens the loop over the elements `l_` of a pack, with what was read.
+  void open(std::map<int, ValuePlace>& places);
+  /// The expression for element `l_`.
+  kernel_ir::Expr element(const kernel_ir::Expr& e) const;
+
+  /// Whether the elements at this place are a pack.
+  bool moves(const PackPlace& place) const;
+  /// The pack that is to be stored there, declared as `name`.
+  void declare(const PackPlace& place, const std::string& name);
+  void store(const PackPlace& place, const std::string& name);
+
+ private:
+  std::string first(const PackPlace& place) const;
+  std::string read(const PackPlace& place) const;
+
+  kernel_ir::Kernel& k_;
+  int width_, lane_;
+  bool aligned_;
+  CppWriter& out_;
+  int& next_temp_;
+  std::vector<std::pair<kernel_ir::Expr, int>> loaded_;  // What was read, and the values that stand for it.
+};
+
+}  // namespace nabla::codegen

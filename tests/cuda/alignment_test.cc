@@ -1,0 +1,50 @@
+// Which kernels of a planned module need not ask where their arrays lie.
+#include "codegen/cuda/alignment.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cli/driver/compile.h"
+#include "codegen/cuda/backend.h"
+#include "frontend/nabla.h"
+
+namespace nabla::codegen {
+namespace {
+
+struct Found {
+  std::vector<bool> at_packs;
+  bool asks;  // in the printed code
+};
+
+// A loop over the rows of an array, and a kernel beside it.
+Found rows_of(int64_t columns) {
+  Program p;
+  p.entry("f", {{"x", f32, {16, columns}}, {"y", f32, {4096}}}, [](const std::vector<Tensor>& in) -> Outputs {
+    auto [last, all] = scan(
+        [](Tensor carry, Tensor row) { return std::pair(carry * 0.5 + row, exp(row) * 2.0); }, zeros({in[0].shape()[1]}), in[0]);
+    return {{"last", last}, {"all", all}, {"y", in[1] * 2.0}};
+  });
+  Result<driver::CompiledModule> lowered = driver::lower_module(p.module(), {.target = "sm_90a", .library = false});
+  if (!lowered.ok()) return ADD_FAILURE() << to_string(lowered.errors()), Found{};
+  Found out{kernels_at_packs(lowered->planned), false};
+  CudaCode code = print_cuda(lowered->planned, lowered->target).value();
+  for (const SourceFile& s : code.sources) out.asks |= s.text.find("if (nb_is_aligned(") != std::string::npos;
+  return out;
+}
+
+TEST(Alignment, RowsOfWholePacksBeginAtPacks) {
+  Found found = rows_of(64);
+  EXPECT_TRUE(std::ranges::all_of(found.at_packs, [](bool at) { return at; }));
+  EXPECT_FALSE(found.asks);
+}
+
+// Rows of 24 bytes: the second one begins where no pack does. The kernel beside the loop asks nothing.
+TEST(Alignment, RowsBetweenPacksAreAskedFor) {
+  Found found = rows_of(6);
+  EXPECT_GE(std::ranges::count(found.at_packs, false), 1);
+  EXPECT_GE(std::ranges::count(found.at_packs, true), 1);
+}
+
+}  // namespace
+}  // namespace nabla::codegen
