@@ -43,11 +43,18 @@ std::optional<ProductPrinter::Epilogue> ProductPrinter::epilogue() const {
   return out.packs.width > 1 ? std::optional(std::move(out)) : std::nullopt;
 }
 
-void ProductPrinter::pack(const Epilogue& e, const std::string& m, const std::string& n, const std::string& value) {
+std::string ProductPrinter::is_aligned(const Epilogue& e) const {
+  std::string out;
+  for (int buffer : e.packs.buffers)
+    out += fmt::format("{}nb_is_aligned({})", out.empty() ? "" : " && ", cpp_name(k_.buffers[buffer].name));
+  return out;
+}
+
+void ProductPrinter::pack(const Epilogue& e, int width, const std::string& m, const std::string& n, const std::string& value) {
   out_.line(fmt::format("const long {} = {}, {}_first_ = {};", axis_name(c_.m), m, axis_name(c_.n), n));
   out_.line(fmt::format("if ({} >= {} || {}_first_ >= {}) continue;", axis_name(c_.m), extent(c_.m), axis_name(c_.n),
                         extent(c_.n)));
-  print_pack(e.kernel, e.packs.width, c_.n, e.body, {{c_.value, value}}, out_, next_temp_);
+  print_pack(e.kernel, width, c_.n, e.body, {{c_.value, value}}, out_, next_temp_);
 }
 
 void ProductPrinter::run() {

@@ -42,9 +42,11 @@ class ProductPrinter {
     kernel_ir::Packs packs;
   };
   std::optional<Epilogue> epilogue() const;
+  /// Whether the addresses of all that moves in packs allow it.
+  std::string is_aligned(const Epilogue& epilogue) const;
   /// Declares m and the first n of a pack, goes on with the next where they are out of range, and prints what follows the
-  /// product. `value`: its element `l_`.
-  void pack(const Epilogue& epilogue, const std::string& m, const std::string& n, const std::string& value);
+  /// product. `width`: elements, at most those of the epilogue's packs, of which packs of fewer are parts. `value`: its element `l_`.
+  void pack(const Epilogue& epilogue, int width, const std::string& m, const std::string& n, const std::string& value);
   /// Declares m and n, goes on with the next element where they are out of range, and prints what follows the product.
   void element(const std::string& m, const std::string& n, const std::string& value);
 

@@ -63,9 +63,9 @@ void StagedProduct::fill_by_steps(const std::string& name, const FactorTile& o, 
   std::string from = fmt::format("{}_from_[c_] + k0_ * {}", name, size_text(step));
   const ir::Dim& k = size(c_.k);
   if (k.is_static() && k.value() % tile_k_ == 0)
-    out_.line(fmt::format("nb_cp_async_16_if({}, {}, {}_there_[c_]);", to, from, name));
+    out_.line(fmt::format("nb_cp_async_if<16>({}, {}, {}_there_[c_]);", to, from, name));
   else  // what lies beyond the end of k is not read: its address is that of the first step
-    out_.line(fmt::format("{{ const bool in_ = k0_ + y_ < {}; nb_cp_async_16_if({}, in_ ? {} : {}_from_[c_], in_ && {}_there_[c_]); }}",
+    out_.line(fmt::format("{{ const bool in_ = k0_ + y_ < {}; nb_cp_async_if<16>({}, in_ ? {} : {}_from_[c_], in_ && {}_there_[c_]); }}",
                           extent(c_.k), to, from, name, name));
   out_.close();
 }
@@ -112,10 +112,7 @@ void StagedProduct::fill_by(const std::string& name, const FactorTile& o, int wi
 void StagedProduct::finish() {
   std::optional<Epilogue> e = epilogue();
   if (e) {
-    std::string aligned;
-    for (int buffer : e->packs.buffers)
-      aligned += fmt::format("{}nb_is_aligned({})", aligned.empty() ? "" : " && ", cpp_name(k_.buffers[buffer].name));
-    out_.open(fmt::format("if ({}) {{", aligned));
+    out_.open(fmt::format("if ({}) {{", is_aligned(*e)));
     finish_by_packs(*e);
     out_.reopen("} else {");
   }
@@ -141,7 +138,7 @@ void StagedProduct::finish_by_packs(const Epilogue& e) {
   out_.line(fmt::format("nb_pack<float, {}> sums_[{}];", wide, width / wide));
   out_.line(fmt::format("for (int h_ = 0; h_ < {0}; ++h_) sums_[h_] = nb_load_pack<{1}>(room_ + x_ * {2} + y_ + h_ * {1});",
                         width / wide, wide, pitch));
-  pack(e, "m0_ + warp_m_ + i_ * 16 + x_", "n0_ + warp_n_ + y_", fmt::format("sums_[l_ / {0}].at[l_ % {0}]", wide));
+  pack(e, width, "m0_ + warp_m_ + i_ * 16 + x_", "n0_ + warp_n_ + y_", fmt::format("sums_[l_ / {0}].at[l_ % {0}]", wide));
   out_.close();
   out_.close();
   out_.line("__syncthreads();");

@@ -201,8 +201,10 @@ GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m) {
   std::optional<DType> dtype = common_dtype(p);
   out.factors = m.by == ProductMapping::By::kThreads ? p.c.dtype : dtype.value_or(p.c.dtype);
   const double bytes = dtype ? bytes_of(*dtype) : 4;
-  const double of_k = m.by == ProductMapping::By::kWarpgroups ? kWarpgroupK : kTensorTileBytes / bytes;
-  const double deep = m.by == ProductMapping::By::kThreads ? size(p.c.k) : up(size(p.c.k), of_k);
+  double of_k = kTensorTileBytes / bytes;
+  if (m.by == ProductMapping::By::kWarpgroups) of_k = kWarpgroupK;
+  if (m.by == ProductMapping::By::kThreads) of_k = kThreadTileK;
+  const double deep = up(size(p.c.k), of_k);
   out.turns = tiles * g.threads / kWarp;
   out.multiply_adds = tiles * m.tile_rows * m.tile_columns * deep;
   out.ahead = std::max(1, m.stages - (m.by == ProductMapping::By::kWarpgroups ? 2 : 1));

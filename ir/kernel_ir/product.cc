@@ -85,6 +85,17 @@ std::optional<DType> common_dtype(const Product& p) {
   return both ? std::optional(d) : std::nullopt;
 }
 
+int thread_tile_bytes(DType d) { return is_float(d) ? std::max(4, bytes_of(d)) : bytes_of(d); }
+
+bool is_copied(const Product& p, Expr factor) {
+  while (factor->kind == ExprKind::kCall && factor->fn->name == "convert" && factor->dtype == factor->args[0]->dtype)
+    factor = factor->args[0];
+  if (factor->kind != ExprKind::kLoad) return false;
+  DType d = p.kernel.buffers[factor->ref].dtype;
+  bool zero = !factor->guard || (factor->fill->kind == ExprKind::kConst && factor->fill->number == 0 && factor->fill->integer == 0);
+  return zero && bytes_of(d) >= 4 && d == p.c.dtype;
+}
+
 FactorTile lhs_tile(const Product& p, int tile_rows) { return tile_of(p, p.c.lhs, p.c.m, tile_rows); }
 FactorTile rhs_tile(const Product& p, int tile_columns) { return tile_of(p, p.c.rhs, p.c.n, tile_columns); }
 

@@ -54,6 +54,16 @@ FactorTile rhs_tile(const Product& product, int tile_columns);
 /// By how many elements the places that copies of a tile read move per element of k; nullopt where it is not the same everywhere.
 std::optional<ir::Dim> step_of_copies(const Product& product, const FactorTile& tile);
 
+// ---- Tiles of threads that multiply and add: the factors' elements in the dtype of the sums, k slowest
+constexpr int kThreadSide = 16, kThreadTileK = 16;  ///< threads of a block stand in a square
+/// Bytes of an element of a tile.
+int thread_tile_bytes(DType sums);
+/// Elements from one step of k to the next in a tile, `side` results wide: 16 bytes more, so that neither packs of a row nor
+/// the elements of a column meet in one bank.
+constexpr int thread_pitch(int side, int bytes) { return side + 16 / bytes; }
+/// Is the factor what stands in memory, 4 or 8 bytes each, so that it can be copied as it is? What is missing must read as 0.
+bool is_copied(const Product& product, Expr factor);
+
 // ---- Tiles of warpgroups
 constexpr int kWarpgroupThreads = 128, kWarpgroupRows = 64, kWarpgroupK = 64;  ///< k: halves of a tile, 128 bytes
 
