@@ -71,7 +71,7 @@ class PlainProduct : public ProductPrinter {
   // filled next.
   void multiply() override {
     out_.line(fmt::format("{0} acc_[{1}][{1}] = {{}};", type_, reg_));
-    out_.line(fmt::format("const int tiles_of_k_ = {};", size_text(ir::Dim::ceildiv(size(c_.k), kThreadTileK))));
+    out_.line(fmt::format("const int tiles_of_k_ = {};", tiles_of_k(kThreadTileK)));
     for (const Tile* t : {&a_, &b_})
       if (t->steps()) begin_steps(*t);
     out_.line("#pragma unroll 1");
@@ -161,8 +161,7 @@ class PlainProduct : public ProductPrinter {
     out_.open(fmt::format("for (int c_ = 0; c_ < {}; ++c_) {{", elements() / width(t)));
     place(t, width(t), "0");
     std::string there = t.k_fast ? fmt::format("c_ < {}_there_", t.name) : t.name + "_there_";
-    const ir::Dim& k = size(c_.k);
-    if (!k.is_static() || k.value() % kThreadTileK != 0) there += fmt::format(" && k0_ + y_ + c_ * {} < {}", next_y(t), extent(c_.k));
+    if (!fills_tiles_of_k(kThreadTileK)) there += fmt::format(" && k0_ + y_ + c_ * {} < {}", next_y(t), end_of_k());
     const int64_t step = next_x(t) * *t.along_other + next_y(t) * *t.along_k;
     out_.line(fmt::format("nb_cp_async_if<{}>({}_fill_ + y_ * {} + x_ + c_ * {}, {} + k0_ * {} + c_ * {}L, {});",
                           width(t) * bytes_, t.name, pitch_, next_y(t) * pitch_ + next_x(t), first(t), *t.along_k, step, there));
@@ -174,7 +173,7 @@ class PlainProduct : public ProductPrinter {
     return fmt::format("{} + {}", cpp_name(b.name), printer().offset(t.load->args, b.shape));
   }
   std::string inside(const Tile& t) const {
-    return fmt::format("{} < {} && {} < {}", axis_name(t.other), extent(t.other), axis_name(c_.k), extent(c_.k));
+    return fmt::format("{} < {} && {} < {}", axis_name(t.other), extent(t.other), axis_name(c_.k), end_of_k());
   }
   void copy_each(const Tile& t) {
     out_.line("#pragma unroll 1");

@@ -32,6 +32,10 @@ class ProductPrinter {
   const ir::Dim& size(int axis) const { return k_.axes[axis].extent; }
   std::string extent(int axis) const { return size_text(size(axis)); }
   std::string axis_name(int axis) const { return cpp_name(k_.axes[axis].name); }
+  /// Steps of k that there are, of which none beyond may be read; tiles of so many along k; and whether these have no others.
+  std::string end_of_k() const;
+  std::string tiles_of_k(int tile_k) const;
+  bool fills_tiles_of_k(int tile_k) const;
   ExprPrinter printer() { return ExprPrinter(k_, places_, out_, next_temp_); }
   /// Declares the parts of an axis, which stands at its own name.
   void positions(int axis);

@@ -189,7 +189,7 @@ class TeamWalk {
 
 double sectors_of(const Kernel& k) { return most(kernel_work(k).bytes) / kSectorBytes; }
 
-GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m) {
+GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m, bool alone) {
   std::optional<Product> product = find_product(k);
   std::unique_ptr<WindowProduct> windows = product ? nullptr : find_window_product(k);
   if (windows) product.emplace(windows->product());
@@ -209,7 +209,9 @@ GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m) {
   out.multiply_adds = tiles * m.tile_rows * m.tile_columns * deep;
   out.ahead = std::max(1, m.stages - (m.by == ProductMapping::By::kWarpgroups ? 2 : 1));
   if (m.by == ProductMapping::By::kWarpgroups) out.steps = out.turns * deep / kWarpgroupK;
-  const double rest = most(kernel_work(k).bytes) - bytes * (size(p.c.m) + size(p.c.n)) * size(p.c.k);
+  double rest = most(kernel_work(k).bytes) - bytes * (size(p.c.m) + size(p.c.n)) * size(p.c.k);
+  // One of several grids writes sums into a workspace.
+  if (!alone) rest = bytes_of_array(k.buffers[static_cast<size_t>(std::get<Store>(k.body.back().node).buffer)]);
   out.sectors = (tiles * size(p.c.k) * (m.tile_rows + m.tile_columns) * bytes + std::max(rest, 0.0)) / kSectorBytes;
   return out;
 }
@@ -267,7 +269,10 @@ GridWork of_scatter(const Kernel& k, const Grid& g, const ScatterMapping& m) {
 GridWork grid_work(const Kernel& k, size_t grid) {
   const CudaSchedule& schedule = cuda_schedule_of(k);
   const Grid& g = schedule.grids.at(grid);
-  if (const auto* m = std::get_if<ProductMapping>(&g.mapping)) return of_product(k, g, *m);
+  if (const auto* m = std::get_if<ProductMapping>(&g.mapping)) {
+    if (find_product(k) || find_window_product(k)) return of_product(k, g, *m, true);
+    return of_product(*product_statement(k, grid_statements(k).at(grid)), g, *m, false);
+  }
   if (const auto* m = std::get_if<ScatterMapping>(&g.mapping)) return of_scatter(k, g, *m);
   if (const auto* m = std::get_if<ClearMapping>(&g.mapping)) {
     const Buffer& b = k.buffers[static_cast<size_t>(m->buffer)];

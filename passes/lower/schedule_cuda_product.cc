@@ -62,8 +62,8 @@ class ProductScheduler {
   Grid by_multiply_adds() const {
     int64_t m = most(p_.c.m), n = most(p_.c.n);
     int reg = m > 32 && n > 32 ? 4 : m > 16 || n > 16 ? 2 : 1;
-    // Twice as many results for what a thread reads, where that leaves work for all and sums fit registers.
-    bool many = tiles(8 * kThreadSide, 8 * kThreadSide).bounds().min >= target_.cuda.multiprocessors;
+    // Twice as many results for what a thread reads, where that leaves work for nearly all and sums fit registers.
+    bool many = 8 * tiles(8 * kThreadSide, 8 * kThreadSide).bounds().min >= 7 * target_.cuda.multiprocessors;
     if (m > 64 && n > 64 && many && p_.parts.empty() && bytes_of(p_.c.dtype) <= 4) reg = 8;
     auto all = [&](int side) { return static_cast<double>(tiles(side, side).bounds().max); };
     // Windows often have few results, and much to sum for each: smaller tiles then keep more of the GPU at work.
