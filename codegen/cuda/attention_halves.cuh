@@ -122,7 +122,7 @@ NB_FN void nb_copy_rows(Tile tile, const T* from, int have) {
     for (int first = 0; first < rows * packs; first += threads) {
       const unsigned p = first + threadIdx.x, r = p / packs, c = p % packs * 8;
       if (rows * packs % threads != 0 && r >= unsigned(rows)) break;
-      nb_cp_async_16_if(tile.place(r, c), from + r * width + c, int(r) < have && c < width);
+      nb_cp_async_if<16>(tile.place(r, c), from + r * width + c, int(r) < have && c < width);
     }
   } else {
 #pragma unroll 1  // seldom gone: it should cost no registers

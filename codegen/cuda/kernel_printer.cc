@@ -104,12 +104,13 @@ class KernelPrinter {
   }
 
   void grid(const Grid& g, const ProductMapping& cut) {
-    std::optional<Product> product = find_product(k_);
+    std::optional<Kernel> statement = statements_.empty() ? std::nullopt : product_statement(k_, next_statement());
+    std::optional<Product> product = find_product(statement ? *statement : k_);
     std::unique_ptr<WindowProduct> windows = product ? nullptr : find_window_product(k_);
     NABLA_CHECK(product || windows, "kernel @{} is no product", k_.name);
     open_grid();
     print_product(product ? *product : windows->product(), cut, g.threads, body_, next_temp_);
-    close_grid(g, "");
+    close_grid(g, statement ? suffix() : "");
   }
 
   // ---- Procedures

@@ -305,10 +305,10 @@ NB_FN unsigned nb_two(nb_f16, float first, float second) {
 template <class T> NB_FN unsigned nb_word(const T* p) { return *(const unsigned*)p; }
 
 #ifdef NB_EMULATOR
-NB_FN void nb_cp_async_16(void* shared, const void* global) { nb_emu_cp_async_16(shared, global); }
-NB_FN void nb_cp_async_16_if(void* shared, const void* global, bool there) {
-  if (there) nb_emu_cp_async_16(shared, global);
-  else nb_store_pack((unsigned*)shared, nb_pack<unsigned, 4>{});
+NB_FN void nb_cp_async_16(void* shared, const void* global) { nb_emu_cp_async(shared, global, 16); }
+template <int bytes> NB_FN void nb_cp_async_if(void* shared, const void* global, bool there) {
+  if (there) nb_emu_cp_async(shared, global, bytes);
+  else nb_store_pack((unsigned*)shared, nb_pack<unsigned, bytes / 4>{});
 }
 NB_FN void nb_cp_commit() { nb_emu_cp_commit(); }
 template <int groups> NB_FN void nb_cp_wait() { nb_emu_cp_wait(groups); }
@@ -330,10 +330,13 @@ NB_FN unsigned nb_shared_address(const void* p) { return unsigned(__cvta_generic
 NB_FN void nb_cp_async_16(void* shared, const void* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(nb_shared_address(shared)), "l"(global) : "memory");
 }
-/// The same, or zeros, for which nothing is read.
-NB_FN void nb_cp_async_16_if(void* shared, const void* global, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(nb_shared_address(shared)), "l"(global), "r"(there ? 16 : 0)
-               : "memory");
+/// 4, 8 or 16 bytes at addresses that are multiples of them, or zeros, for which nothing is read.
+template <int bytes> NB_FN void nb_cp_async_if(void* shared, const void* global, bool there) {
+  const unsigned to = nb_shared_address(shared), from = there ? bytes : 0;
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(bytes), "r"(from) : "memory");
 }
 NB_FN void nb_cp_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Until at most `groups` of this thread's groups are under way.

@@ -11,12 +11,6 @@ namespace {
 
 constexpr int kTilesDown = 16;
 
-Expr alone(const Expr& e) {
-  return rewrite(e, [](const Expr& x) {
-    return x->kind == ExprKind::kValue && !x->args.empty() ? value(x->dtype, x->ref, {}) : Expr();
-  });
-}
-
 }  // namespace
 
 std::optional<ProductPrinter::Epilogue> ProductPrinter::epilogue() const {
@@ -26,12 +20,12 @@ std::optional<ProductPrinter::Epilogue> ProductPrinter::epilogue() const {
   for (const Stmt& s : k_.body) {
     if (const Let* let = std::get_if<Let>(&s.node); let && !let->contract && !k_.values[let->value].axes.empty()) {
       Let one = *let;
-      one.expr = alone(one.expr);
+      one.expr = of_own_element(one.expr);
       out.body.push_back({std::move(one)});
     } else if (const Store* store = std::get_if<Store>(&s.node)) {
       Store one = *store;
       one.axes.clear();
-      one.expr = alone(one.expr);
+      one.expr = of_own_element(one.expr);
       out.body.push_back({std::move(one)});
     } else if (!let) {
       return std::nullopt;
@@ -43,11 +37,18 @@ std::optional<ProductPrinter::Epilogue> ProductPrinter::epilogue() const {
   return out.packs.width > 1 ? std::optional(std::move(out)) : std::nullopt;
 }
 
-void ProductPrinter::pack(const Epilogue& e, const std::string& m, const std::string& n, const std::string& value) {
+std::string ProductPrinter::is_aligned(const Epilogue& e) const {
+  std::string out;
+  for (int buffer : e.packs.buffers)
+    out += fmt::format("{}nb_is_aligned({})", out.empty() ? "" : " && ", cpp_name(k_.buffers[buffer].name));
+  return out;
+}
+
+void ProductPrinter::pack(const Epilogue& e, int width, const std::string& m, const std::string& n, const std::string& value) {
   out_.line(fmt::format("const long {} = {}, {}_first_ = {};", axis_name(c_.m), m, axis_name(c_.n), n));
   out_.line(fmt::format("if ({} >= {} || {}_first_ >= {}) continue;", axis_name(c_.m), extent(c_.m), axis_name(c_.n),
                         extent(c_.n)));
-  print_pack(e.kernel, e.packs.width, c_.n, e.body, {{c_.value, value}}, out_, next_temp_);
+  print_pack(e.kernel, width, c_.n, e.body, {{c_.value, value}}, out_, next_temp_);
 }
 
 void ProductPrinter::run() {
@@ -76,9 +77,23 @@ void ProductPrinter::run() {
                           i ? fmt::format(" % {}", size_text(size(c_.batch[i]))) : ""));
     inner = inner * size(c_.batch[i]);
   }
+  if (p_.rest_of_k) {
+    std::string rest = printer().print(p_.rest_of_k);
+    out_.line(fmt::format("const long rest_of_k_ = {};", rest));
+    out_.line(fmt::format("const long end_of_k_ = rest_of_k_ < {0} ? rest_of_k_ : {0};", extent(c_.k)));
+  }
   multiply();
   finish();
   out_.close();
+}
+
+std::string ProductPrinter::end_of_k() const { return p_.rest_of_k ? "end_of_k_" : extent(c_.k); }
+bool ProductPrinter::fills_tiles_of_k(int tile_k) const {
+  return !p_.rest_of_k && size(c_.k).is_static() && size(c_.k).value() % tile_k == 0;
+}
+std::string ProductPrinter::tiles_of_k(int tile_k) const {
+  if (p_.rest_of_k) return fmt::format("int((end_of_k_ + {}) / {})", tile_k - 1, tile_k);
+  return size_text(ir::Dim::ceildiv(size(c_.k), tile_k));
 }
 
 void ProductPrinter::head(const Let& let) {

@@ -32,6 +32,10 @@ class ProductPrinter {
   const ir::Dim& size(int axis) const { return k_.axes[axis].extent; }
   std::string extent(int axis) const { return size_text(size(axis)); }
   std::string axis_name(int axis) const { return cpp_name(k_.axes[axis].name); }
+  /// Steps of k that there are, of which none beyond may be read; tiles of so many along k; and whether these have no others.
+  std::string end_of_k() const;
+  std::string tiles_of_k(int tile_k) const;
+  bool fills_tiles_of_k(int tile_k) const;
   ExprPrinter printer() { return ExprPrinter(k_, places_, out_, next_temp_); }
   /// Declares the parts of an axis, which stands at its own name.
   void positions(int axis);
@@ -42,9 +46,11 @@ class ProductPrinter {
     kernel_ir::Packs packs;
   };
   std::optional<Epilogue> epilogue() const;
+  /// Whether the addresses of all that moves in packs allow it.
+  std::string is_aligned(const Epilogue& epilogue) const;
   /// Declares m and the first n of a pack, goes on with the next where they are out of range, and prints what follows the
-  /// product. `value`: its element `l_`.
-  void pack(const Epilogue& epilogue, const std::string& m, const std::string& n, const std::string& value);
+  /// product. `width`: elements, at most those of the epilogue's packs, of which packs of fewer are parts. `value`: its element `l_`.
+  void pack(const Epilogue& epilogue, int width, const std::string& m, const std::string& n, const std::string& value);
   /// Declares m and n, goes on with the next element where they are out of range, and prints what follows the product.
   void element(const std::string& m, const std::string& n, const std::string& value);
 

@@ -19,8 +19,6 @@ StagedProduct::StagedProduct(const Product& p, const ProductMapping& cut, int th
   pack_ = 16 / bytes_of(dtype_);
 }
 
-std::string StagedProduct::count_tiles() const { return size_text(ir::Dim::ceildiv(size(c_.k), tile_k_)); }
-
 void StagedProduct::fill_tile(const std::string& tile) {
   out_.open(fmt::format("if (const int tile_of_k_ = {}; tile_of_k_ < tiles_of_k_) {{", tile));
   out_.line(fmt::format("const long k0_ = long(tile_of_k_) * {};", tile_k_));
@@ -61,12 +59,11 @@ void StagedProduct::fill_by_steps(const std::string& name, const FactorTile& o, 
   place_of_copy(o);
   std::string to = fmt::format("{}_fill_ + {}", name, place(o));
   std::string from = fmt::format("{}_from_[c_] + k0_ * {}", name, size_text(step));
-  const ir::Dim& k = size(c_.k);
-  if (k.is_static() && k.value() % tile_k_ == 0)
-    out_.line(fmt::format("nb_cp_async_16_if({}, {}, {}_there_[c_]);", to, from, name));
+  if (fills_tiles_of_k(tile_k_))
+    out_.line(fmt::format("nb_cp_async_if<16>({}, {}, {}_there_[c_]);", to, from, name));
   else  // what lies beyond the end of k is not read: its address is that of the first step
-    out_.line(fmt::format("{{ const bool in_ = k0_ + y_ < {}; nb_cp_async_16_if({}, in_ ? {} : {}_from_[c_], in_ && {}_there_[c_]); }}",
-                          extent(c_.k), to, from, name, name));
+    out_.line(fmt::format("{{ const bool in_ = k0_ + y_ < {}; nb_cp_async_if<16>({}, in_ ? {} : {}_from_[c_], in_ && {}_there_[c_]); }}",
+                          end_of_k(), to, from, name, name));
   out_.close();
 }
 void StagedProduct::fill(const char* name, const FactorTile& o) {
@@ -94,7 +91,7 @@ void StagedProduct::fill_by(const std::string& name, const FactorTile& o, int wi
   out_.line(fmt::format("{}* const to_ = {}_fill_ + {};", type_, name, place(o)));
   positions(o.other), positions(c_.k);
   std::string inside =
-      fmt::format("{} < {} && {} < {}", axis_name(o.other), extent(o.other), axis_name(c_.k), extent(c_.k));
+      fmt::format("{} < {} && {} < {}", axis_name(o.other), extent(o.other), axis_name(c_.k), end_of_k());
   if (o.load->guard) inside += fmt::format(" && ({})", printer().print(o.load->guard));
   std::string at = printer().offset(o.load->args, k_.buffers[o.load->ref].shape);
   std::string buffer = cpp_name(k_.buffers[o.load->ref].name);
@@ -112,10 +109,7 @@ void StagedProduct::fill_by(const std::string& name, const FactorTile& o, int wi
 void StagedProduct::finish() {
   std::optional<Epilogue> e = epilogue();
   if (e) {
-    std::string aligned;
-    for (int buffer : e->packs.buffers)
-      aligned += fmt::format("{}nb_is_aligned({})", aligned.empty() ? "" : " && ", cpp_name(k_.buffers[buffer].name));
-    out_.open(fmt::format("if ({}) {{", aligned));
+    out_.open(fmt::format("if ({}) {{", is_aligned(*e)));
     finish_by_packs(*e);
     out_.reopen("} else {");
   }
@@ -141,7 +135,7 @@ void StagedProduct::finish_by_packs(const Epilogue& e) {
   out_.line(fmt::format("nb_pack<float, {}> sums_[{}];", wide, width / wide));
   out_.line(fmt::format("for (int h_ = 0; h_ < {0}; ++h_) sums_[h_] = nb_load_pack<{1}>(room_ + x_ * {2} + y_ + h_ * {1});",
                         width / wide, wide, pitch));
-  pack(e, "m0_ + warp_m_ + i_ * 16 + x_", "n0_ + warp_n_ + y_", fmt::format("sums_[l_ / {0}].at[l_ % {0}]", wide));
+  pack(e, width, "m0_ + warp_m_ + i_ * 16 + x_", "n0_ + warp_n_ + y_", fmt::format("sums_[l_ / {0}].at[l_ % {0}]", wide));
   out_.close();
   out_.close();
   out_.line("__syncthreads();");

@@ -19,7 +19,6 @@ class StagedProduct : public ProductPrinter {
   virtual int stage() const = 0;
 
   bool copies() const { return a_.packs || b_.packs; }
-  std::string count_tiles() const;  ///< along k
   /// Where a thread's copies begin, once for a tile of the result.
   void begin_steps() { begin_steps("a", a_), begin_steps("b", b_); }
   /// Starts copies of a tile of both factors, where there is one of this number.

@@ -39,7 +39,7 @@ class TensorCoreProduct : public StagedProduct {
     const bool ahead = columns_ > 4;
     out_.line(fmt::format("float acc_[{}][{}][4] = {{}};", rows_, columns_));
     out_.line(fmt::format("unsigned a_at_[{0}][{1}][4], b_at_[{0}][{2}][2];", ahead ? 2 : 1, rows_, columns_));
-    out_.line(fmt::format("const int tiles_of_k_ = {};", count_tiles()));
+    out_.line(fmt::format("const int tiles_of_k_ = {};", tiles_of_k(tile_k_)));
     begin_steps();
     ahead ? multiply_ahead(step, steps) : multiply_at_once(step, steps);
     out_.line("__syncthreads();");

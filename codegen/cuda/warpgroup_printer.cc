@@ -29,7 +29,7 @@ class WarpgroupProduct : public StagedProduct {
   // says that all have what they have copied of it, and that the product of the tile before the last is done.
   void multiply() override {
     out_.line(fmt::format("float acc_[1][{}][4] = {{}};", columns_));
-    out_.line(fmt::format("const int tiles_of_k_ = {};", count_tiles()));
+    out_.line(fmt::format("const int tiles_of_k_ = {};", tiles_of_k(tile_k_)));
     begin_steps();
     out_.line("#pragma unroll 1");
     out_.open(fmt::format("for (int t_ = 0; t_ < {}; ++t_) {{", stages_ - 2));

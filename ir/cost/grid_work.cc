@@ -237,7 +237,7 @@ GridWork of_turn(const Kernel& k, const TurnMapping& m, const GridStatement& s) 
 
 double sectors_of(const Kernel& k) { return most(kernel_work(k).bytes) / kSectorBytes; }
 
-GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m) {
+GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m, bool alone) {
   std::optional<Product> product = find_product(k);
   std::unique_ptr<WindowProduct> windows = product ? nullptr : find_window_product(k);
   if (windows) product.emplace(windows->product());
@@ -249,13 +249,17 @@ GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m) {
   std::optional<DType> dtype = common_dtype(p);
   out.factors = m.by == ProductMapping::By::kThreads ? p.c.dtype : dtype.value_or(p.c.dtype);
   const double bytes = dtype ? bytes_of(*dtype) : 4;
-  const double of_k = m.by == ProductMapping::By::kWarpgroups ? kWarpgroupK : kTensorTileBytes / bytes;
-  const double deep = m.by == ProductMapping::By::kThreads ? size(p.c.k) : up(size(p.c.k), of_k);
+  double of_k = kTensorTileBytes / bytes;
+  if (m.by == ProductMapping::By::kWarpgroups) of_k = kWarpgroupK;
+  if (m.by == ProductMapping::By::kThreads) of_k = kThreadTileK;
+  const double deep = up(size(p.c.k), of_k);
   out.turns = tiles * g.threads / kWarp;
   out.multiply_adds = tiles * m.tile_rows * m.tile_columns * deep;
   out.ahead = std::max(1, m.stages - (m.by == ProductMapping::By::kWarpgroups ? 2 : 1));
   if (m.by == ProductMapping::By::kWarpgroups) out.steps = out.turns * deep / kWarpgroupK;
-  const double rest = most(kernel_work(k).bytes) - bytes * (size(p.c.m) + size(p.c.n)) * size(p.c.k);
+  double rest = most(kernel_work(k).bytes) - bytes * (size(p.c.m) + size(p.c.n)) * size(p.c.k);
+  // One of several grids writes sums into a workspace.
+  if (!alone) rest = bytes_of_array(k.buffers[static_cast<size_t>(std::get<Store>(k.body.back().node).buffer)]);
   out.sectors = (tiles * size(p.c.k) * (m.tile_rows + m.tile_columns) * bytes + std::max(rest, 0.0)) / kSectorBytes;
   return out;
 }
@@ -313,7 +317,10 @@ GridWork of_scatter(const Kernel& k, const Grid& g, const ScatterMapping& m) {
 GridWork grid_work(const Kernel& k, size_t grid) {
   const CudaSchedule& schedule = cuda_schedule_of(k);
   const Grid& g = schedule.grids.at(grid);
-  if (const auto* m = std::get_if<ProductMapping>(&g.mapping)) return of_product(k, g, *m);
+  if (const auto* m = std::get_if<ProductMapping>(&g.mapping)) {
+    if (find_product(k) || find_window_product(k)) return of_product(k, g, *m, true);
+    return of_product(*product_statement(k, grid_statements(k).at(grid)), g, *m, false);
+  }
   if (const auto* m = std::get_if<ScatterMapping>(&g.mapping)) return of_scatter(k, g, *m);
   if (const auto* m = std::get_if<ClearMapping>(&g.mapping)) {
     const Buffer& b = k.buffers[static_cast<size_t>(m->buffer)];

@@ -127,14 +127,14 @@ class CudaChecker : Checker {
     if (cleared == s_.grids.size()) return k_.body.empty() && !k_.procedure ? Status(Ok{}) : fail("no grid does the work");
     if (k_.procedure) return procedure();
     const auto& first = s_.grids[cleared].mapping;
-    bool whole = std::holds_alternative<ProductMapping>(first) || std::holds_alternative<BlockMapping>(first);
-    if (whole && s_.grids.size() > cleared + 1) return fail("{} grids after one of the whole body", s_.grids.size() - cleared - 1);
-    const auto* p = std::get_if<ProductMapping>(&first);
-    if (p && (!is_tile(p->tile_rows) || !is_tile(p->tile_columns) || p->stages < 1 || p->stages > kMostStages))
-      return fail("tiles of {} x {}", p->tile_rows, p->tile_columns);
-    if (std::holds_alternative<ProductMapping>(first) && !find_product(k_) && !find_window_product(k_))
-      return fail("there is no product");
-    return whole ? Status(Ok{}) : statements(cleared);
+    for (const Grid& g : s_.grids)
+      if (const auto* p = std::get_if<ProductMapping>(&g.mapping);
+          p && (!is_tile(p->tile_rows) || !is_tile(p->tile_columns) || p->stages < 1 || p->stages > kMostStages))
+        return fail("tiles of {} x {}", p->tile_rows, p->tile_columns);
+    const bool product = std::holds_alternative<ProductMapping>(first), alone = s_.grids.size() == cleared + 1;
+    if (product && alone) return find_product(k_) || find_window_product(k_) ? Status(Ok{}) : fail("there is no product");
+    if (!std::holds_alternative<BlockMapping>(first)) return statements(cleared);
+    return alone ? Status(Ok{}) : fail("{} grids after one of the whole body", s_.grids.size() - cleared - 1);
   }
 
  private:
@@ -181,6 +181,10 @@ class CudaChecker : Checker {
       const TeamMapping* team = std::get_if<TeamMapping>(&mapping);
       const TurnMapping* turn = std::get_if<TurnMapping>(&mapping);
       const ScatterMapping* scatter = std::get_if<ScatterMapping>(&mapping);
+      if (std::holds_alternative<ProductMapping>(mapping)) {
+        if (!product_statement(k_, all[i])) return fail("the statement of grid {} is no product", first + i);
+        continue;
+      }
       if (!team && !turn && !scatter) return fail("grid {} is none of a statement", first + i);
       if (team && (team->team < 1 || s_.grids[first + i].threads % team->team != 0 || team->pack < 1))
         return fail("teams of {} in blocks of {} threads", team->team, s_.grids[first + i].threads);

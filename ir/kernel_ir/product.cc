@@ -35,6 +35,11 @@ bool has_epilogue(const Kernel& k, const Let& product) {
   });
 }
 
+// Slices of a sum begin where packs do; the last one may end elsewhere.
+bool ends_inside_of_packs(const Product& p, bool k_fast, int pack) {
+  return k_fast && p.rest_of_k && !(p.whole_k.is_static() && p.whole_k.value() % pack == 0);
+}
+
 FactorTile tile_of(const Product& p, const Expr& load, int other, int rows) {
   const Kernel& k = p.kernel;
   int bytes = bytes_of(k.buffers[load->ref].dtype), pack = 16 / bytes, tile_k = kTensorTileBytes / bytes;
@@ -44,10 +49,32 @@ FactorTile tile_of(const Product& p, const Expr& load, int other, int rows) {
   const ir::Dim& size = k.axes[fast].extent;
   std::optional<Affine> flat = flat_offset(load->args, k.buffers[load->ref].shape);
   t.packs = flat && flat->of(fast).is(1) && packs_divide(*flat, fast, pack) && size.is_static() &&
-            size.value() % pack == 0 && !(load->guard && uses_axis(load->guard, fast));
+            size.value() % pack == 0 && !ends_inside_of_packs(p, k_fast, pack) && !(load->guard && uses_axis(load->guard, fast));
   t.pitch = k_fast ? tile_k + pack : rows + 8;
   t.elements = (k_fast ? rows : tile_k) * t.pitch;
   return t;
+}
+
+// Factors that are both 0 from one place along k on: the end of the last slice of a sum. Printers know how to end there, so
+// that the loads need no guards.
+void find_rest_of_k(Product& p) {
+  const Expr &a = p.c.lhs, &b = p.c.rhs;
+  auto zero = [](const Expr& load) { return load->fill->kind == ExprKind::kConst && load->fill->number == 0 && load->fill->integer == 0; };
+  if (!a->guard || !b->guard || !(a->guard == b->guard) || !zero(a) || !zero(b)) return;
+  const Expr& g = a->guard;
+  if (g->kind != ExprKind::kCall || g->fn->name != "lt") return;
+  std::optional<Affine> at = as_affine(g->args[0]), end = as_affine(g->args[1]);
+  if (!at || !end || !end->coefficients.empty() || !at->of(p.c.k).is(1)) return;
+  for (const auto& [axis, c] : at->coefficients)
+    if (axis != p.c.k && std::find(p.c.batch.begin(), p.c.batch.end(), axis) == p.c.batch.end()) return;
+  p.rest_of_k = g->args[1] - substitute_axes(g->args[0], {{p.c.k, index(0)}});
+  p.whole_k = end->constant;
+  auto unguard = [](Expr& factor, Expr& guarded) {
+    const Expr plain = load(guarded->dtype, guarded->ref, guarded->args);
+    factor = rewrite(factor, [&](const Expr& x) { return x.id() == guarded.id() ? plain : Expr(); });
+    guarded = plain;
+  };
+  unguard(p.lhs, p.c.lhs), unguard(p.rhs, p.c.rhs);
 }
 
 }  // namespace
@@ -69,7 +96,24 @@ std::optional<Product> find_product(const Kernel& k) {
   Expr first = let->expr->args[0];
   while (first->kind == ExprKind::kCall && first->fn->name == "convert") first = first->args[0];
   bool turned = first.id() != c->lhs.id();
-  return Product{k, *let, *c, let->expr->args[turned ? 1 : 0], let->expr->args[turned ? 0 : 1]};
+  Product p{k, *let, *c, let->expr->args[turned ? 1 : 0], let->expr->args[turned ? 0 : 1]};
+  find_rest_of_k(p);
+  return p;
+}
+
+std::optional<Kernel> product_statement(const Kernel& k, const GridStatement& s) {
+  const Let* let = s.body.empty() ? nullptr : std::get_if<Let>(&s.body[0].node);
+  const bool once = std::all_of(s.axes.begin(), s.axes.end(), [&](int a) { return k.axes[a].extent.is(1); });
+  if (!let || !let->contract || !once) return std::nullopt;
+  Kernel alone = k;
+  alone.body = s.body, alone.schedule.reset();
+  return find_product(alone) ? std::optional(std::move(alone)) : std::nullopt;
+}
+
+Expr of_own_element(const Expr& e) {
+  return rewrite(e, [](const Expr& x) {
+    return x->kind == ExprKind::kValue && !x->args.empty() ? value(x->dtype, x->ref, {}) : Expr();
+  });
 }
 
 std::optional<DType> common_dtype(const Product& p) {
@@ -83,6 +127,17 @@ std::optional<DType> common_dtype(const Product& p) {
   DType d = p.kernel.buffers[p.c.lhs->ref].dtype;
   bool both = p.kernel.buffers[p.c.rhs->ref].dtype == d && exact(p.lhs, p.c.lhs) && exact(p.rhs, p.c.rhs);
   return both ? std::optional(d) : std::nullopt;
+}
+
+int thread_tile_bytes(DType d) { return is_float(d) ? std::max(4, bytes_of(d)) : bytes_of(d); }
+
+bool is_copied(const Product& p, Expr factor) {
+  while (factor->kind == ExprKind::kCall && factor->fn->name == "convert" && factor->dtype == factor->args[0]->dtype)
+    factor = factor->args[0];
+  if (factor->kind != ExprKind::kLoad) return false;
+  DType d = p.kernel.buffers[factor->ref].dtype;
+  bool zero = !factor->guard || (factor->fill->kind == ExprKind::kConst && factor->fill->number == 0 && factor->fill->integer == 0);
+  return zero && bytes_of(d) >= 4 && d == p.c.dtype;
 }
 
 FactorTile lhs_tile(const Product& p, int tile_rows) { return tile_of(p, p.c.lhs, p.c.m, tile_rows); }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/kernel_ir/contract.h"
+#include "ir/kernel_ir/stores.h"
 
 namespace nabla::kernel_ir {
 
@@ -17,6 +18,10 @@ struct Product {
   Contraction c;
   Expr lhs, rhs;                               ///< the factors, conversions included; lhs moves with m
   std::map<int, std::vector<int>> parts = {};  ///< axes that m, n or k stands for, row-major; none: itself
+  /// Of a slice of a longer sum: how many steps of k there are from its first one on, which its axis may exceed; of the axes
+  /// of the batch. Null: as many as the axis has. And how long all slices together are.
+  Expr rest_of_k = {};
+  ir::Dim whole_k = {};
 
   /// The axis along which neighbours of `axis` lie.
   int last_of(int axis) const;
@@ -27,6 +32,10 @@ struct Product {
 /// The product of a kernel that is a contraction, where what follows the sum uses of it only the element at hand;
 /// nullopt for other kernels.
 std::optional<Product> find_product(const Kernel& kernel);
+/// One statement of several by itself, where it is a product, inside of a loop of one iteration; nullopt for others.
+std::optional<Kernel> product_statement(const Kernel& kernel, const GridStatement& statement);
+/// An expression that follows a product for the element at hand: values without positions.
+Expr of_own_element(const Expr& e);
 
 // ---- Tiles of tensor cores
 
@@ -53,6 +62,16 @@ FactorTile lhs_tile(const Product& product, int tile_rows);
 FactorTile rhs_tile(const Product& product, int tile_columns);
 /// By how many elements the places that copies of a tile read move per element of k; nullopt where it is not the same everywhere.
 std::optional<ir::Dim> step_of_copies(const Product& product, const FactorTile& tile);
+
+// ---- Tiles of threads that multiply and add: the factors' elements in the dtype of the sums, k slowest
+constexpr int kThreadSide = 16, kThreadTileK = 16;  ///< threads of a block stand in a square
+/// Bytes of an element of a tile.
+int thread_tile_bytes(DType sums);
+/// Elements from one step of k to the next in a tile, `side` results wide: 16 bytes more, so that neither packs of a row nor
+/// the elements of a column meet in one bank.
+constexpr int thread_pitch(int side, int bytes) { return side + 16 / bytes; }
+/// Is the factor what stands in memory, 4 or 8 bytes each, so that it can be copied as it is? What is missing must read as 0.
+bool is_copied(const Product& product, Expr factor);
 
 // ---- Tiles of warpgroups
 constexpr int kWarpgroupThreads = 128, kWarpgroupRows = 64, kWarpgroupK = 64;  ///< k: halves of a tile, 128 bytes

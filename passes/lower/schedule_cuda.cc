@@ -6,6 +6,7 @@
 #include <set>
 
 #include "ir/kernel_ir/packs.h"
+#include "ir/kernel_ir/product.h"
 #include "ir/kernel_ir/row_packs.h"
 #include "ir/kernel_ir/scatter.h"
 #include "ir/kernel_ir/stores.h"
@@ -149,6 +150,8 @@ class Scheduler {
   }
 
   Status statement(const GridStatement& s) {
+    if (std::optional<Kernel> product = product_statement(k_, s))
+      return out_.grids.push_back(*product_grid(*product, target_)), Ok{};
     std::vector<const Store*> stores;
     collect_stores(s.body, stores);
     std::vector<int> parallel, serial;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/kernel_ir/kernel.h"
+#include "ir/kernel_ir/product.h"
 #include "ir/target.h"
 
 namespace nabla::passes {

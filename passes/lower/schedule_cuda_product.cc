@@ -10,8 +10,6 @@ using namespace kernel_ir;  // NOLINT: this file schedules kernel_ir
 
 namespace {
 
-constexpr int kSide = 16;                // of the square of threads that multiply and add
-
 class ProductScheduler {
  public:
   ProductScheduler(const Product& p, const ir::Target& target) : p_(p), target_(target) {}
@@ -64,13 +62,18 @@ class ProductScheduler {
   Grid by_multiply_adds() const {
     int64_t m = most(p_.c.m), n = most(p_.c.n);
     int reg = m > 32 && n > 32 ? 4 : m > 16 || n > 16 ? 2 : 1;
-    // Twice as many results for what a thread reads, where that leaves work for all and sums fit registers.
-    bool many = tiles(8 * kSide, 8 * kSide).bounds().min >= target_.cuda.multiprocessors;
+    // Twice as many results for what a thread reads, where that leaves work for nearly all and sums fit registers.
+    bool many = 8 * tiles(8 * kThreadSide, 8 * kThreadSide).bounds().min >= 7 * target_.cuda.multiprocessors;
     if (m > 64 && n > 64 && many && p_.parts.empty() && bytes_of(p_.c.dtype) <= 4) reg = 8;
     auto all = [&](int side) { return static_cast<double>(tiles(side, side).bounds().max); };
     // Windows often have few results, and much to sum for each: smaller tiles then keep more of the GPU at work.
-    while (!p_.parts.empty() && reg > 2 && all(kSide * reg) < 2 * target_.cuda.multiprocessors) reg /= 2;
-    return of({ProductMapping::By::kThreads, kSide * reg, kSide * reg}, kSide * kSide, 0, 1);
+    while (!p_.parts.empty() && reg > 2 && all(kThreadSide * reg) < 2 * target_.cuda.multiprocessors) reg /= 2;
+    const int side = kThreadSide * reg, bytes = thread_tile_bytes(p_.c.dtype), beside = reg == 8 ? 2 : 1;
+    const int stage = 2 * kThreadTileK * thread_pitch(side, bytes) * bytes;
+    // Two tiles on their way. What must be computed goes through registers, one ahead.
+    int stages = is_copied(p_, p_.lhs) && is_copied(p_, p_.rhs) ? 3 : 2;
+    while (stages > 2 && 2 * (stages * stage + kSystemShared) > target_.cuda.shared_bytes) --stages;
+    return of({ProductMapping::By::kThreads, side, side, stages}, kThreadSide * kThreadSide, stages * stage, beside);
   }
   // Warps stand in two rows. One that keeps 64 x 64 results reads least of its tiles, and the block leaves no room for
   // another: that pays where there are tiles enough for every multiprocessor.

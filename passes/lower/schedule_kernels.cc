@@ -19,6 +19,7 @@ using ScheduledKernels = std::map<std::string, Scheduled, std::less<>>;
 Result<kernel_ir::Kernel> scheduled(kernel_ir::Kernel k, const ir::Target& target) {
   if (!k.procedure) {
     merge_axes(k, target);
+    split_products(k, target);
     split_reductions(k, target);
     split_scatters(k, target);
     split_joins(k, target);

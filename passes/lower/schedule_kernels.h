@@ -23,6 +23,12 @@ void merge_axes(kernel_ir::Kernel& kernel, const ir::Target& target);
 /// Other kernels stay as they are. Requires a kernel without a schedule.
 void split_reductions(kernel_ir::Kernel& kernel, const ir::Target& target);
 
+/// On a GPU: a matrix product with so few tiles that they leave much of it idle, and a long sum, is cut along the sum into
+/// slices, whose results stand in a workspace after the kernel's other buffers; a second statement adds them in order, and
+/// does what follows the product. How many there are depends on the target and the sizes' upper bounds alone. Other kernels
+/// stay as they are. Requires a kernel without a schedule.
+void split_products(kernel_ir::Kernel& kernel, const ir::Target& target);
+
 /// On a GPU: a loop of nothing but a combining store of floats, whose many updates meet at few looked-up rows, is cut
 /// into slices of updates, each with sums of its own in a workspace after the kernel's other buffers (f32 where the
 /// result is narrower), which a further statement combines in order: the numbers depend on the target alone. Other

@@ -2,9 +2,11 @@
 // memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "codegen/cuda/occupancy.h"
 #include "codegen/cuda/printer.h"
-#include "ir/kernel_ir/kernel.h"
+#include "ir/kernel_ir/product.h"
 #include "tests/cuda/compiling.h"
 #include "tests/kernel_ir/nine_kernels.h"
 
@@ -319,11 +321,24 @@ TEST_P(GeneratedCode, WhatFollowsAProductTakesNoLocalMemory) {
   }
 }
 
-// Without the option f32 stays f32.
-TEST_P(GeneratedCode, ProductsOfF32UseNoTensorCores) {
-  std::vector<CudaKernelFacts> kernels = facts_of(product_of("f32", "k, n"), GetParam());
-  EXPECT_EQ(kernels.at(0).instructions.hmma, 0);
-  EXPECT_GE(kernels.at(0).instructions.ffma, 2 * 16);
+// Without the option f32 stays f32. The largest tiles: six of seven instructions that a tile of k takes multiply and add, and two
+// blocks stand beside each other.
+TEST_P(GeneratedCode, ProductsOfF32MultiplyAndAdd) {
+  ir::Target target = target_named(GetParam());
+  target.cuda.multiprocessors = 4;
+  for (const char* b : {"k, n", "n, k"}) {
+    SCOPED_TRACE(b);
+    kernel_ir::Kernel k = kernel_ir::parse_kernel(product_of("f32", b), "kernel").value();
+    CudaKernel code = kernel_ir::print_for_gpu(k, "nk_matmul", target).value();
+    CudaKernelFacts facts = compiled(std::string(cuda_prelude()) + "\n" + code.text, GetParam()).kernels.at(0);
+    EXPECT_EQ(facts.instructions.hmma, 0);
+    expect_no_local_memory(facts);
+    EXPECT_EQ(occupancy(facts, target, code.grids[0].threads, code.grids[0].shared_bytes).warps, 16);
+    const auto main = std::ranges::max_element(facts.code.loops, {}, [](const CodeLoop& l) { return l.own.ffma; });
+    EXPECT_EQ(main->own.ffma, 64 * kernel_ir::kThreadTileK);
+    EXPECT_EQ(main->own.shared_loads.bytes16, 4 * kernel_ir::kThreadTileK);
+    EXPECT_GE(7 * main->own.ffma, 6 * (main->own.all - main->skipped)) << main->own.all << " " << main->skipped;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, GeneratedCode, testing::Values("sm_80", "sm_86", "sm_90a", "sm_100a", "sm_120"),

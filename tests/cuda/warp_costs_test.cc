@@ -79,13 +79,22 @@ TEST(WarpCosts, Packs) {
 })", gpu(), kSideBySide);
 }
 
-// Threads that multiply and add read columns of a tile as they lie.
+// Threads that multiply and add read packs of both tiles, and those of one warp no word twice; elements that lie along k go to
+// banks of their own. Tiles of 64 and of 128 results a side.
 TEST(WarpCosts, ProductsByMultiplyAdds) {
-  expect_text(R"(kernel @product(in a: f32[128,64], in b: f32[64,128], out y: f32[128,128]) {
+  for (bool a_by_rows : {true, false})
+    for (bool b_by_rows : {true, false})
+      for (int multiprocessors : {132, 1}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", a_by_rows, b_by_rows, multiprocessors));
+        ir::Target target = gpu();
+        target.cuda.multiprocessors = multiprocessors;
+        expect_text(fmt::format(R"(kernel @product(in a: f32[{}], in b: f32[{}], out y: f32[128,128]) {{
   axes m = 128, n = 128, k = 64
-  contract acc[m, n]: f32 = sum(k) a[m, k] * b[k, n]
+  contract acc[m, n]: f32 = sum(k) a[{}] * b[{}]
   store y[m, n] over m, n = acc[m, n]
-})", gpu(), kSideBySide);
+}})", a_by_rows ? "128,64" : "64,128", b_by_rows ? "64,128" : "128,64", a_by_rows ? "m, k" : "k, m", b_by_rows ? "k, n" : "n, k"),
+                    target, kSideBySide);
+      }
 }
 
 TEST(WarpCosts, ProductsOnTensorCores) {

@@ -22,7 +22,7 @@ struct NbEmuHost {
   /// The lanes of `mask` meet and deposit `bytes` each. `out` receives the slot of lane `from`, or all with from = -1.
   void (*warp)(const char* word, unsigned mask, const void* in, unsigned long bytes, void* out, int from,
                NbEmuFinish finish);
-  void (*copy_async)(void* shared, const void* global);
+  void (*copy_async)(void* shared, const void* global, int bytes);
   void (*copy_commit)();
   void (*copy_wait)(int groups_left);
   void (*note_atomic)(void* at, unsigned long bytes);

@@ -26,7 +26,7 @@ Engine::Engine() {
   host_.block_barrier = [](const char* word) { get().barrier(word, NB_PC); };
   host_.warp = [](const char* word, unsigned mask, const void* in, unsigned long bytes, void* out, int from,
                   NbEmuFinish finish) { get().warp(word, mask, in, bytes, out, from, finish, NB_PC); };
-  host_.copy_async = [](void* shared, const void* global) { get().copy_async(shared, global, NB_PC); };
+  host_.copy_async = [](void* shared, const void* global, int bytes) { get().copy_async(shared, global, bytes, NB_PC); };
   host_.copy_commit = [] {
     Thread& t = get().threads_[get().current_];
     t.groups.push_back(std::move(t.open));
@@ -240,23 +240,23 @@ void Engine::warp(const char* word, unsigned mask, const void* in, unsigned long
 }
 
 // ---- cp.async
-void Engine::copy_async(void* shared, const void* global, const void* pc) {
-  if ((reinterpret_cast<uintptr_t>(shared) | reinterpret_cast<uintptr_t>(global)) % 16 != 0) {
-    fault("misaligned", "cp.async of 16 bytes wants both addresses to be multiples of 16", pc);
+void Engine::copy_async(void* shared, const void* global, int bytes, const void* pc) {
+  if ((reinterpret_cast<uintptr_t>(shared) | reinterpret_cast<uintptr_t>(global)) % bytes != 0) {
+    fault("misaligned", fmt::format("cp.async of {0} bytes wants both addresses to be multiples of {0}", bytes), pc);
     return;
   }
-  note(global, 16, Access::kRead, pc);
-  note(shared, 16, Access::kCopyIssued, pc);
-  if (!options_.late_copies) std::memcpy(shared, global, 16);
-  threads_[current_].open.push_back({shared, global, pc});
+  note(global, bytes, Access::kRead, pc);
+  note(shared, bytes, Access::kCopyIssued, pc);
+  if (!options_.late_copies) std::memcpy(shared, global, bytes);
+  threads_[current_].open.push_back({shared, global, bytes, pc});
 }
 
 void Engine::copy_wait(int left) {
   auto& groups = threads_[current_].groups;
   while (static_cast<int>(groups.size()) > left) {
     for (const Copy& c : groups[0]) {
-      if (options_.late_copies) std::memcpy(c.to, c.from, 16);
-      note(c.to, 16, Access::kCopyDone, c.pc);
+      if (options_.late_copies) std::memcpy(c.to, c.from, c.bytes);
+      note(c.to, c.bytes, Access::kCopyDone, c.pc);
     }
     groups.erase(groups.begin());
   }

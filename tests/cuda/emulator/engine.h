@@ -39,6 +39,7 @@ class Engine {
   struct Copy {
     void* to;
     const void* from;
+    int bytes;
     const void* pc;
   };
   struct Thread {
@@ -81,7 +82,7 @@ class Engine {
   void complete(Meeting& m);
   void warp(const char* word, unsigned mask, const void* in, unsigned long bytes, void* out, int from,
             NbEmuFinish finish, const void* pc);
-  void copy_async(void* shared, const void* global, const void* pc);
+  void copy_async(void* shared, const void* global, int bytes, const void* pc);
   void copy_wait(int left);
   void note(const void* at, unsigned long bytes, Access kind, const void* pc);
   unsigned next_random();

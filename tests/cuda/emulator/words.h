@@ -143,8 +143,8 @@ static __forceinline__ T atomicCAS(T* p, T want, T x) {
 }
 
 // ---- What needs PTX: models
-static __forceinline__ void nb_emu_cp_async_16(void* shared, const void* global) {
-  nb_emu_host->copy_async(shared, global);
+static __forceinline__ void nb_emu_cp_async(void* shared, const void* global, int bytes) {
+  nb_emu_host->copy_async(shared, global, bytes);
 }
 static __forceinline__ void nb_emu_cp_commit() { nb_emu_host->copy_commit(); }
 static __forceinline__ void nb_emu_cp_wait(int groups) { nb_emu_host->copy_wait(groups); }
