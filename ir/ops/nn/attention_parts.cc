@@ -417,7 +417,7 @@ AttentionFactors attention_factors(const TypedOp& op, int first_extra) {
 }
 
 std::optional<kernel_ir::Procedure> whole_attention(const TypedOp& op, std::string_view name, int first_extra) {
-  constexpr int64_t kMostFeatures = 128;  // of which tiles fit into the shared memory of every target
+  constexpr int64_t kMostFeatures = 256;  // of which tiles fit into the shared memory of every target
   const Shape &q = op.operands[0].shape, &k = op.operands[1].shape, &v = op.operands[2].shape;
   DType dtype = op.operands[0].dtype;
   AttentionExtras e = attention_extras(op.operands, first_extra);

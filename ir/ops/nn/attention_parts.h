@@ -102,7 +102,7 @@ struct AttentionFactors {
 AttentionFactors attention_factors(const TypedOp& op, int first_extra);
 
 /// The procedure of this name, by which a GPU computes attention or its way back without scores in memory: of f32,
-/// bf16 and f16, up to 128 features.
+/// bf16 and f16, up to 256 features.
 std::optional<kernel_ir::Procedure> whole_attention(const TypedOp& op, std::string_view name, int first_extra);
 
 /// Sizes of an example.
