@@ -1,9 +1,9 @@
 // Attention and its way back, as one kernel each. `outer` counts heads of all examples, `count` queries. After their
-// own operands stands a mask where mask_batch is not 0, bool or of numbers that are added to the scores, then the
-// keys of `streams` streams of random words where those are not 0. `scale` and `kept` are the bits of floats: what
+// own operands stands a mask where mask_batch is not 0, of bools or of numbers that are added to scores, then the keys
+// of `streams` streams of random words where those are not 0. `scale` and `kept` are the bits of floats: what
 // multiplies products, and weights whose word is at least `least`. `diagonal` is the last key that query 0 sees where
-// attention is causal. Weight [b, h, i, j] of a stream has word word + b * word_batch + h * word_head + i *
-// word_query + j: the scores may be a part of more.
+// attention is causal. Weight [b, h, i, j] of a stream has word
+// word + b * word_batch + h * word_head + i * word_query + j: the scores may be a part of more.
 #include <bit>
 #include <cmath>
 #include <limits>

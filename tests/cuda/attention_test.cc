@@ -163,6 +163,21 @@ INSTANTIATE_TEST_SUITE_P(All, CudaAttention,
                            return fmt::format("{}_{}x{}x{}_{}", c.dtype, c.queries, c.keys, c.features, info.index);
                          });
 
+// Of 256 features, too; what a driver compiles runs on GPUs with less than the target counts as.
+TEST(CudaAttentionSizes, TilesFitIntoTheSharedMemoryOfEveryTarget) {
+  for (const char* target : {"compute_80", "sm_80", "sm_86", "sm_90a", "sm_120"})
+    for (const char* dtype : {"f32", "f16"})
+      for (auto [features, out] : {std::pair<int64_t, int64_t>{256, 256}, {200, 136}, {256, 1}, {128, 128}})
+        for (bool grad : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", target, dtype, features, out));
+          ir::Target t = ir::find_target(target).value();
+          Case c{dtype, 1, 1, 1, 200, 200, features, out, true, 0, 0, target, 0.1F, 1, 0.1};
+          Kernel scheduled = scheduled_for_gpu(kernel_of(c, grad), t).value();
+          for (const Grid& g : std::get<CudaSchedule>(*scheduled.schedule).grids)
+            EXPECT_LE(g.shared_bytes, t.cuda.ptx ? 99 << 10 : t.cuda.block_shared_bytes);
+        }
+}
+
 TEST(CudaAttentionSizes, SymbolicSizesAreThoseOfTheRun) {
   auto len = std::make_shared<ir::Symbol>(ir::Symbol{"len", 1, 150, 1});
   ReadSize size = [&](std::string_view) -> Result<ir::Dim> { return ir::Dim::symbol(len); };
