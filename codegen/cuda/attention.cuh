@@ -66,6 +66,10 @@ template <int width, int tiles, class T> NB_FN void nb_store_rows(T* to, long ha
     }
 }
 
+// Does a mask of this type add to scores? One of bools says which keys are seen.
+template <class M> constexpr bool kNbAdds = true;
+template <> constexpr bool kNbAdds<bool> = false;
+
 // Sizes of a call, and who sees whom: query i of a causal one the keys up to i + diagonal. `rows` counts the heads of all
 // examples. Batch elements in a row may share a mask, or a stream of random words: a weight whose word is `least` or more
 // is multiplied by `kept`, others are dropped. The words of a row of weights follow each other.
@@ -83,7 +87,13 @@ struct nb_heads {
   }
   template <bool causal, class M> __device__ bool sees(int i, int j, const M* own_mask) const {
     if (i >= int(queries) || j >= int(keys) || (causal && j > i + int(diagonal))) return false;
-    return !own_mask || bool(own_mask[i * keys + j]);
+    if constexpr (kNbAdds<M>) return true;
+    else return !own_mask || own_mask[i * keys + j];
+  }
+  // The score of a query and a key that it sees, from their product.
+  template <class M> __device__ float score(float product, int i, int j, const M* own_mask) const {
+    if constexpr (kNbAdds<M>) return product * scale + float(nb_widen(own_mask[i * keys + j]));
+    else return product * scale;
   }
   // Of the weight of query i and key 0; `own` counts the heads that share the stream.
   __device__ long word_of(long own, long i) const {
@@ -140,8 +150,8 @@ NB_FN void nb_attention(unsigned char* room, nb_heads s, T* out, float* logsumex
         float most = top[half];
         for (int n = 0; n < C / 8; ++n)
           for (int e = 2 * half; e < 2 * half + 2; ++e) {
-            const bool sees = s.sees<causal>(own + lane / 4 + half * 8, j0 + n * 8 + lane % 4 * 2 + e % 2, own_mask);
-            p[n][e] = sees ? p[n][e] * s.scale : none;
+            const int i = own + lane / 4 + half * 8, j = j0 + n * 8 + lane % 4 * 2 + e % 2;
+            p[n][e] = s.sees<causal>(i, j, own_mask) ? s.score(p[n][e], i, j, own_mask) : none;
             most = nb_maximum(most, p[n][e]);
           }
         for (int lanes = 1; lanes < 4; lanes *= 2) most = nb_maximum(most, nb_shuffle_xor(most, lanes));
@@ -210,7 +220,8 @@ NB_FN void nb_attention_grad_queries(unsigned char* room, nb_heads s, T* dq, con
           const int r = lane / 4 + e / 2 * 8, c = n * 8 + lane % 4 * 2 + e % 2;
           const bool sees = s.sees<causal>(own + r, j0 + c, own_mask);
           if (drops) ds[n][e] *= sees && kept[(warp * 16 + r) * (C + 4) + c] ? s.kept : 0.0f;
-          ds[n][e] = sees ? nb_exp(p[n][e] * s.scale - base[e / 2]) * (ds[n][e] - loses[e / 2]) * s.scale : 0.0f;
+          const float weight = sees ? nb_exp(s.score(p[n][e], own + r, j0 + c, own_mask) - base[e / 2]) : 0.0f;
+          ds[n][e] = sees ? weight * (ds[n][e] - loses[e / 2]) * s.scale : 0.0f;
         }
       nb_keep(p_tile, across, ds);
       __syncwarp();
@@ -221,15 +232,19 @@ NB_FN void nb_attention_grad_queries(unsigned char* room, nb_heads s, T* dq, con
   }
 }
 
+// Which cotangents a grid of tiles of keys gives: where their sums do not fit into registers together, each has a grid.
+enum class nb_gives { both, keys, values };
+
 // dK and dV of a tile of keys, over the queries of all heads that see it.
-template <int R, int C, int D, int W, bool causal, bool drops, class T, class M>
+template <int R, int C, int D, int W, bool causal, bool drops, nb_gives gives = nb_gives::both, class T, class M>
 NB_FN void nb_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv, const T* q, const T* k, const T* v,
                                   const float* logsumexp, const float* delta, const T* ct, const M* mask,
-                                     const unsigned* key) {
+                                  const unsigned* key) {
+  constexpr bool of_k = gives != nb_gives::values, of_v = gives != nb_gives::keys;
   constexpr int pitch = NB_UP(D, 16) + 8, pitch_w = NB_UP(W, 16) + 8, across = C + 8;
-  T *k_tile = (T*)room, *v_tile = k_tile + R * pitch, *q_tile = v_tile + R * pitch_w, *ct_tile = q_tile + C * pitch,
-    *q_columns = ct_tile + C * pitch_w, *ct_columns = q_columns + NB_UP(D, 8) * across,
-    *p_tile = ct_columns + NB_UP(W, 8) * across;
+  T *k_tile = (T*)room, *v_tile = k_tile + R * pitch, *q_tile = v_tile + of_k * R * pitch_w, *ct_tile = q_tile + C * pitch,
+    *q_columns = ct_tile + of_k * C * pitch_w, *ct_columns = q_columns + of_k * NB_UP(D, 8) * across,
+    *p_tile = ct_columns + of_v * NB_UP(W, 8) * across;
   float *base = (float*)(p_tile + R * across), *loses = base + C;
   unsigned char* kept = (unsigned char*)(loses + C);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -238,7 +253,7 @@ NB_FN void nb_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv,
   for (long block = blockIdx.x; block < s.rows / group * tiles; block += gridDim.x) {
     const long kv = block / tiles, first = block % tiles * R, own = first + warp * 16;
     nb_load_rows<R, D, pitch>(k_tile, k + (kv * s.keys + first) * D, s.keys - first);
-    nb_load_rows<R, W, pitch_w>(v_tile, v + (kv * s.keys + first) * W, s.keys - first);
+    if constexpr (of_k) nb_load_rows<R, W, pitch_w>(v_tile, v + (kv * s.keys + first) * W, s.keys - first);
     float acc_k[NB_UP(D, 8) / 8][4] = {}, acc_v[NB_UP(W, 8) / 8][4] = {};
     const long sees_first = first - s.diagonal, start = causal && sees_first > 0 ? sees_first / C * C : 0;
     for (long g = 0; g < group; ++g) {
@@ -249,9 +264,9 @@ NB_FN void nb_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv,
         const long have = s.queries - i0;
         __syncthreads();
         nb_load_rows<C, D, pitch>(q_tile, q_from, have);
-        nb_load_columns<C, D, across>(q_columns, q_from, have);
-        nb_load_rows<C, W, pitch_w>(ct_tile, ct_from, have);
-        nb_load_columns<C, W, across>(ct_columns, ct_from, have);
+        if constexpr (of_k) nb_load_columns<C, D, across>(q_columns, q_from, have);
+        if constexpr (of_k) nb_load_rows<C, W, pitch_w>(ct_tile, ct_from, have);
+        if constexpr (of_v) nb_load_columns<C, W, across>(ct_columns, ct_from, have);
         if constexpr (drops) nb_load_kept<C, R, R + 4>(kept, s, key, row, i0, first);
         for (int x = threadIdx.x; x < C; x += blockDim.x) {
           const float l = x < have ? logsumexp[row * s.queries + i0 + x] : 0.0f;
@@ -261,27 +276,31 @@ NB_FN void nb_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv,
         __syncthreads();
         float p[C / 8][4] = {}, ds[C / 8][4] = {};
         nb_rows_times_rows(p, k_tile + warp * 16 * pitch, pitch, q_tile, pitch, NB_UP(D, 16));
-        nb_rows_times_rows(ds, v_tile + warp * 16 * pitch_w, pitch_w, ct_tile, pitch_w, NB_UP(W, 16));
+        if constexpr (of_k) nb_rows_times_rows(ds, v_tile + warp * 16 * pitch_w, pitch_w, ct_tile, pitch_w, NB_UP(W, 16));
         for (int n = 0; n < C / 8; ++n)
           for (int e = 0; e < 4; ++e) {
             const int x = n * 8 + lane % 4 * 2 + e % 2, y = lane / 4 + e / 2 * 8;
             const bool sees = s.sees<causal>(i0 + x, own + y, own_mask);
             const float m = !drops ? 1.0f : sees && kept[x * (R + 4) + warp * 16 + y] ? s.kept : 0.0f;
-            p[n][e] = sees ? nb_exp(p[n][e] * s.scale - base[x]) : 0.0f;
+            p[n][e] = sees ? nb_exp(s.score(p[n][e], i0 + x, own + y, own_mask) - base[x]) : 0.0f;
             ds[n][e] = p[n][e] * (ds[n][e] * m - loses[x]) * s.scale;
             p[n][e] *= m;
           }
-        nb_keep(p_tile, across, p);
-        __syncwarp();
-        nb_rows_times_rows(acc_v, p_tile, across, ct_columns, across, C);
-        __syncwarp();
-        nb_keep(p_tile, across, ds);
-        __syncwarp();
-        nb_rows_times_rows(acc_k, p_tile, across, q_columns, across, C);
+        if constexpr (of_v) {
+          nb_keep(p_tile, across, p);
+          __syncwarp();
+          nb_rows_times_rows(acc_v, p_tile, across, ct_columns, across, C);
+          __syncwarp();
+        }
+        if constexpr (of_k) {
+          nb_keep(p_tile, across, ds);
+          __syncwarp();
+          nb_rows_times_rows(acc_k, p_tile, across, q_columns, across, C);
+        }
       }
     }
-    nb_store_rows<D>(dk + (kv * s.keys + own) * D, s.keys - own, acc_k);
-    nb_store_rows<W>(dv + (kv * s.keys + own) * W, s.keys - own, acc_v);
+    if constexpr (of_k) nb_store_rows<D>(dk + (kv * s.keys + own) * D, s.keys - own, acc_k);
+    if constexpr (of_v) nb_store_rows<W>(dv + (kv * s.keys + own) * W, s.keys - own, acc_v);
     __syncthreads();
   }
 }

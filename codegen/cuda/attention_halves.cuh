@@ -75,8 +75,8 @@ template <int F> struct nb_by_warps {
 
 // ---- By warpgroups, each with 64 rows of the block's tile, and widths that are multiples of 64
 #if defined(NB_EMULATOR) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
-struct nb_by_warpgroups {
-  static constexpr int fragments = 1, together = 64, stages = 3;
+template <int places> struct nb_by_warpgroups {
+  static constexpr int fragments = 1, together = 64, stages = places;
   static __device__ int start() { return nb_wg_group() * together; }
   // 64 columns, swizzled, of all rows, then the next 64.
   template <class T, int rows, int width> struct Tile {
@@ -118,7 +118,9 @@ template <int rows, int width, int threads, class Tile, class T>
 NB_FN void nb_copy_rows(Tile tile, const T* from, int have) {
   if (width % 8 == 0 && nb_is_aligned(from)) {
     constexpr int packs = Tile::depth / 8;
-#pragma unroll
+    // Where copies of a thread share no column, places of many would take registers that sums of many features need.
+    constexpr int together = packs > 16 && threads % packs != 0 ? 1 : rows * packs / threads + 1;
+#pragma unroll together
     for (int first = 0; first < rows * packs; first += threads) {
       const unsigned p = first + threadIdx.x, r = p / packs, c = p % packs * 8;
       if (rows * packs % threads != 0 && r >= unsigned(rows)) break;
@@ -208,24 +210,40 @@ template <int F, int tiles> NB_FN void nb_scale(float (&acc)[F][tiles][4], float
 // A row's maximum may grow by so many powers of 2 before its sums are shrunk; weights are at most 2^kNbGrowth.
 constexpr float kNbLog2e = 1.44269504088896341f, kNbLn2 = 0.693147180559945309f, kNbGrowth = 8;
 
-// Scores of a warp's rows, from `row` on, with columns from `column` on: what a query does not see is `hidden`. Rows are queries
-// and columns keys, or the other way round.
+// How products become the powers of 2 that weights are. Logarithms are of base 2 and products are scaled as powers are made; where
+// a mask adds numbers these are natural and made of products before, so that of large numbers only differences are scaled. A scale
+// of 0 stays one that leaves what nobody sees at minus infinity.
+template <class M> struct nb_powers {
+  static constexpr float of_natural = kNbAdds<M> ? 1.0f : kNbLog2e, to_natural = kNbAdds<M> ? 1.0f : kNbLn2;
+  float scale, hidden;
+  __device__ explicit nb_powers(float given)
+      : scale(kNbAdds<M> ? 1.0f : given == 0 ? 1e-38f : given * kNbLog2e), hidden(scale < 0 ? __builtin_inff() : -__builtin_inff()) {}
+  // Of logarithms that are scaled already.
+  __device__ static float ratio(float x, float base) { return nb_exp2_of_halves(kNbAdds<M> ? (x - base) * kNbLog2e : x - base); }
+  __device__ float weight(float p, float base) const { return kNbAdds<M> ? ratio(p, base) : nb_exp2_of_halves(p * scale - base); }
+};
+
+// Products of a warp's rows, from `row` on, with columns from `column` on: what a query does not see is hidden, and to others a
+// mask of numbers is added. Rows are queries and columns keys, or the other way round.
 template <bool causal, bool keys_down, int F, int tiles, class M>
-NB_FN void nb_hide_scores(float (&p)[F][tiles][4], const nb_heads& s, int row, int column, const M* own_mask, float hidden) {
+NB_FN void nb_mask_scores(float (&p)[F][tiles][4], const nb_heads& s, int row, int column, const M* own_mask,
+                          const nb_powers<M>& powers) {
   const int lane = threadIdx.x % 32;
   nb_each<F, tiles>([&](int f, int n, int e) {
     const int y = row + f * 16 + lane / 4 + e / 2 * 8, x = column + n * 8 + lane % 4 * 2 + e % 2;
-    if (!s.sees<causal>(keys_down ? x : y, keys_down ? y : x, own_mask)) p[f][n][e] = hidden;
+    const int i = keys_down ? x : y, j = keys_down ? y : x;
+    if (!s.sees<causal>(i, j, own_mask)) p[f][n][e] = powers.hidden;
+    else if constexpr (kNbAdds<M>) p[f][n][e] = s.score(p[f][n][e], i, j, own_mask);
   });
 }
 
 // A step of the softmax of scores p: weights in their place, with a running maximum and sum of every row, by which earlier
 // sums are shrunk. `kept`: of the warp's rows, where weights are dropped.
-template <int C, bool drops, int F, int tiles>
+template <int C, bool drops, int F, int tiles, class M>
 NB_FN void nb_halves_softmax(float (&p)[F][C / 8][4], float (&acc)[F][tiles][4], float (&top)[F][2], float (&sum)[F][2],
-                             float scale, const unsigned char* kept) {
+                             const nb_powers<M>& powers, const unsigned char* kept) {
   const int lane = threadIdx.x % 32;
-  const float none = -__builtin_inff(), sign = scale < 0 ? -1.0f : 1.0f;
+  const float none = -__builtin_inff(), scale = powers.scale, sign = scale < 0 ? -1.0f : 1.0f;
 #pragma unroll
   for (int f = 0; f < F; ++f)
 #pragma unroll
@@ -237,15 +255,15 @@ NB_FN void nb_halves_softmax(float (&p)[F][C / 8][4], float (&acc)[F][tiles][4],
       for (int n = 0; n < C / 8; ++n) most = fmaxf(most, fmaxf(p[f][n][2 * half] * sign, p[f][n][2 * half + 1] * sign));
       for (int lanes = 1; lanes < 4; lanes *= 2) most = fmaxf(most, nb_shuffle_xor(most, lanes));
       most = fmaxf(top[f][half], most * (scale * sign));
-      if (most - top[f][half] <= kNbGrowth) most = top[f][half];
-      const float base = most == none ? 0.0f : most, shrink = nb_exp2_of_halves(top[f][half] - base);
+      if (most - top[f][half] <= (kNbAdds<M> ? kNbGrowth * kNbLn2 : kNbGrowth)) most = top[f][half];
+      const float base = most == none ? 0.0f : most, shrink = powers.ratio(top[f][half], base);
       const bool grows = top[f][half] != most;
       top[f][half] = most, sum[f][half] *= shrink;
 #pragma unroll
       for (int n = 0; n < C / 8; ++n)
 #pragma unroll
         for (int e = 2 * half; e < 2 * half + 2; ++e) {
-          sum[f][half] += p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - base);
+          sum[f][half] += p[f][n][e] = powers.weight(p[f][n][e], base);
           // Weights of 0 are those that nobody drew for.
           if (drops && p[f][n][e] > 0 && !kept[r * (C + 4) + n * 8 + lane % 4 * 2 + e % 2]) p[f][n][e] = 0;
         }
@@ -263,8 +281,8 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
   const nb_walk<By, C, D, W, threads, T> walk{q_tile.at + q_tile.size};
   unsigned char* kept = (unsigned char*)(walk.at + walk.size);
   const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = R == By::together ? 0 : By::start();
-  // A scale of 0 stays one that leaves what nobody sees at minus infinity.
-  const float none = -__builtin_inff(), scale = s.scale == 0 ? 1e-38f : s.scale * kNbLog2e, sign = scale < 0 ? -1.0f : 1.0f;
+  const float none = -__builtin_inff();
+  const nb_powers<M> powers(s.scale);
   const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
   const int tiles = (queries + R - 1) / R;
   for (int block = blockIdx.x; block < int(s.rows) * tiles; block += gridDim.x) {
@@ -291,8 +309,8 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
       By::template await<0>(p);
       // Nobody has drawn for queries that are not there.
       const bool edge = own_mask || j0 + C > keys || (causal && j0 + C - 1 > own + diagonal) || (drops && own + F * 16 > queries);
-      if (edge) nb_hide_scores<causal, false>(p, s, own, j0, own_mask, none * sign);
-      nb_halves_softmax<C, drops>(p, acc, top, sum, scale, kept + own_rows * (C + 4));
+      if (edge) nb_mask_scores<causal, false>(p, s, own, j0, own_mask, powers);
+      nb_halves_softmax<C, drops>(p, acc, top, sum, powers, kept + own_rows * (C + 4));
       By::product_of(acc, p, walk.second(step));
       By::template await<0>(acc);
     }
@@ -306,7 +324,7 @@ NB_FN void nb_halves_attention(unsigned char* room, nb_heads s, T* out, float* l
         for (int n = 0; n < NB_UP(W, 16) / 8; ++n) acc[f][n][2 * half] *= share, acc[f][n][2 * half + 1] *= share;
         const int i = own + f * 16 + lane / 4 + half * 8;
         if (lane % 4 == 0 && i < queries)
-          logsumexp[row * s.queries + i] = total > 0 ? top[f][half] * kNbLn2 + nb_log(total) : none;
+          logsumexp[row * s.queries + i] = total > 0 ? top[f][half] * powers.to_natural + nb_log(total) : none;
       }
     nb_store_halves<W>(out + (row * s.queries + own) * W, queries - own, acc);
     nb_cp_wait<0>();  // of a block that saw no key
@@ -325,8 +343,7 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
   const nb_walk<By, C, D, W, threads, T> walk{ct_tile.at + ct_tile.size};
   unsigned char* kept = (unsigned char*)(walk.at + walk.size);
   const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = R == By::together ? 0 : By::start();
-  // As on the way forward.
-  const float scale = s.scale == 0 ? 1e-38f : s.scale * kNbLog2e, hidden = scale < 0 ? __builtin_inff() : -__builtin_inff();
+  const nb_powers<M> powers(s.scale);
   const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
   const int tiles = (queries + R - 1) / R;
   for (int block = blockIdx.x; block < int(s.rows) * tiles; block += gridDim.x) {
@@ -342,7 +359,7 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int i = own + f * 16 + lane / 4 + half * 8;
-        if (i < queries) base[f][half] = logsumexp[row * s.queries + i] * kNbLog2e, loses[f][half] = delta[row * s.queries + i];
+        if (i < queries) base[f][half] = logsumexp[row * s.queries + i] * powers.of_natural, loses[f][half] = delta[row * s.queries + i];
         if (base[f][half] == -__builtin_inff()) base[f][half] = 0;
       }
     const int seen = first + R + diagonal, last = causal && seen < keys ? seen : keys;
@@ -362,8 +379,8 @@ NB_FN void nb_halves_attention_grad_queries(unsigned char* room, nb_heads s, T* 
       By::product(ds, ct_tile, start, walk.second(step));
       By::template await<1>(p);
       const bool edge = own_mask || j0 + C > keys || (causal && j0 + C - 1 > own + diagonal) || (drops && own + F * 16 > queries);
-      if (edge) nb_hide_scores<causal, false>(p, s, own, j0, own_mask, hidden);
-      nb_each<F, C / 8>([&](int f, int n, int e) { p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - base[f][e / 2]); });
+      if (edge) nb_mask_scores<causal, false>(p, s, own, j0, own_mask, powers);
+      nb_each<F, C / 8>([&](int f, int n, int e) { p[f][n][e] = powers.weight(p[f][n][e], base[f][e / 2]); });
       By::template await<0>(ds);
       nb_each<F, C / 8>([&](int f, int n, int e) {
         const int r = own_rows + f * 16 + lane / 4 + e / 2 * 8, c = n * 8 + lane % 4 * 2 + e % 2;
@@ -391,7 +408,7 @@ struct nb_rows_of_group {
 
 // Two numbers of each row of a walked tile of queries: the base of its weights, and what it loses. A thread loads one of them when
 // the tile's copy begins, and keeps it when what lay there is read no more.
-template <class By, int C, int threads> struct nb_row_numbers {
+template <class By, int C, int threads, class M> struct nb_row_numbers {
   static_assert(threads >= 2 * C, "a thread loads one number");
   static constexpr int size = By::stages * 2 * C;
   float* at;
@@ -401,7 +418,7 @@ template <class By, int C, int threads> struct nb_row_numbers {
     const int own = threadIdx.x % C;
     if ((threads > 2 * C && threadIdx.x >= 2 * C) || own >= have) return 0;
     const float x = (threadIdx.x < C ? logsumexp : delta)[own];
-    return threadIdx.x >= C ? x : x == -__builtin_inff() ? 0.0f : x * kNbLog2e;
+    return threadIdx.x >= C ? x : x == -__builtin_inff() ? 0.0f : x * nb_powers<M>::of_natural;
   }
   __device__ void keep(int step, float x) const {
     if (threads == 2 * C || threadIdx.x < 2 * C) at[step % By::stages * 2 * C + threadIdx.x] = x;
@@ -409,26 +426,25 @@ template <class By, int C, int threads> struct nb_row_numbers {
 };
 
 // dK and dV of a tile of keys, over the queries of all heads that see it.
-template <class By, int R, int C, int D, int W, bool causal, bool drops, class T, class M>
+template <class By, int R, int C, int D, int W, bool causal, bool drops, nb_gives gives = nb_gives::both, class T, class M>
 NB_FN void nb_halves_attention_grad_keys(unsigned char* room, nb_heads s, T* dk, T* dv, const T* q, const T* k,
                                          const T* v, const float* logsumexp, const float* delta, const T* ct,
                                          const M* mask, const unsigned* key) {
   constexpr int F = By::fragments, threads = R / F * 2;
+  constexpr bool of_k = gives != nb_gives::values, of_v = gives != nb_gives::keys;
   const typename By::template Tile<T, R, D> k_tile{(T*)room};
   const typename By::template Tile<T, R, W> v_tile{k_tile.at + k_tile.size};
-  const nb_walk<By, C, D, W, threads, T> walk{v_tile.at + v_tile.size};
-  const nb_row_numbers<By, C, threads> numbers{(float*)(walk.at + walk.size)};
+  const nb_walk<By, C, D, W, threads, T> walk{v_tile.at + of_k * v_tile.size};
+  const nb_row_numbers<By, C, threads, M> numbers{(float*)(walk.at + walk.size)};
   unsigned char* kept = (unsigned char*)(numbers.at + numbers.size);
   const int lane = threadIdx.x % 32, own_rows = threadIdx.x / 32 * F * 16, start = R == By::together ? 0 : By::start();
-  // As on the way forward.
-  const float scale = s.scale == 0 ? 1e-38f : s.scale * kNbLog2e, hidden = scale < 0 ? __builtin_inff() : -__builtin_inff();
-  const int queries = s.queries, keys = s.keys, diagonal = s.diagonal;
-  const int tiles = (keys + R - 1) / R, group = int(s.heads / s.kv_heads);
+  const nb_powers<M> powers(s.scale);
+  const int queries = s.queries, keys = s.keys, diagonal = s.diagonal, tiles = (keys + R - 1) / R, group = int(s.heads / s.kv_heads);
   for (int block = blockIdx.x; block < int(s.rows / group) * tiles; block += gridDim.x) {
     const nb_tile at = nb_tile_of<false>(block, int(s.rows / group), tiles, R);
     const int kv = at.row, first = at.first, own = first + own_rows;
     nb_copy_rows<R, D, threads>(k_tile, k + (kv * s.keys + first) * D, keys - first);
-    nb_copy_rows<R, W, threads>(v_tile, v + (kv * s.keys + first) * W, keys - first);
+    if constexpr (of_k) nb_copy_rows<R, W, threads>(v_tile, v + (kv * s.keys + first) * W, keys - first);
     float acc_k[F][NB_UP(D, 16) / 8][4] = {}, acc_v[F][NB_UP(W, 16) / 8][4] = {};
     const int sees_first = first - diagonal, i_first = causal && sees_first > 0 ? sees_first / C * C : 0;
     const int all_steps = i_first < queries ? (queries - i_first + C - 1) / C * group : 0;
@@ -456,34 +472,36 @@ NB_FN void nb_halves_attention_grad_keys(unsigned char* room, nb_heads s, T* dk,
         float p[F][C / 8][4] = {}, ds[F][C / 8][4], given[F][C / 8][4], drawn[F][C / 8][4];
         auto two = [&](const float* rows, int n) { return nb_load_pack<2>(rows + n * 8 + lane % 4 * 2); };
         nb_each<F, C / 8>([&](int f, int n, int e) { ds[f][n][e] = drops ? 0.0f : -two(loses, n).at[e % 2]; });
-        By::begin(p, ds);
+        if constexpr (of_k) By::begin(p, ds);
+        else By::begin(p);
         By::product(p, k_tile, start, walk.first(step));
-        By::product(ds, v_tile, start, walk.second(step));
-        By::template await<1>(p);
+        if constexpr (of_k) By::product(ds, v_tile, start, walk.second(step));
+        By::template await<of_k>(p);
         const bool edge = own_mask || i0 + C > queries || own + F * 16 > keys || (causal && own + F * 16 - 1 > i0 + diagonal);
-        if (edge) nb_hide_scores<causal, true>(p, s, own, i0, own_mask, hidden);
+        if (edge) nb_mask_scores<causal, true>(p, s, own, i0, own_mask, powers);
         nb_each<F, C / 8>([&](int f, int n, int e) {
           const int x = n * 8 + lane % 4 * 2 + e % 2, y = own_rows + f * 16 + lane / 4 + e / 2 * 8;
-          p[f][n][e] = nb_exp2_of_halves(p[f][n][e] * scale - two(base, n).at[e % 2]);
-          // Weights of 0 are those that nobody drew for.
-          drawn[f][n][e] = !drops ? 1.0f : p[f][n][e] > 0 && kept[x * (R + 4) + y] ? s.kept : 0.0f;
+          p[f][n][e] = powers.weight(p[f][n][e], two(base, n).at[e % 2]);
+          drawn[f][n][e] = !drops ? 1.0f : p[f][n][e] > 0 && kept[x * (R + 4) + y] ? s.kept : 0.0f;  // nobody drew for a weight of 0
           given[f][n][e] = p[f][n][e] * drawn[f][n][e];
         });
-        By::product_of(acc_v, given, walk.second(step));
-        By::template await<1>(ds);
-        nb_each<F, C / 8>([&](int f, int n, int e) {
-          if (drops) ds[f][n][e] = ds[f][n][e] * drawn[f][n][e] - two(loses, n).at[e % 2];
-          ds[f][n][e] *= p[f][n][e];
-        });
-        By::product_of(acc_k, ds, walk.first(step));
-        By::template await<0>(acc_v);
-        By::template await<0>(acc_k);
+        if constexpr (of_v) By::product_of(acc_v, given, walk.second(step));
+        if constexpr (of_k) {
+          By::template await<of_v>(ds);
+          nb_each<F, C / 8>([&](int f, int n, int e) {
+            if (drops) ds[f][n][e] = ds[f][n][e] * drawn[f][n][e] - two(loses, n).at[e % 2];
+            ds[f][n][e] *= p[f][n][e];
+          });
+          By::product_of(acc_k, ds, walk.first(step));
+        }
+        if constexpr (of_v) By::template await<0>(acc_v);
+        if constexpr (of_k) By::template await<0>(acc_k);
       }
       numbers.keep(next, ahead);
     }
     nb_scale(acc_k, s.scale);
-    nb_store_halves<D>(dk + (kv * s.keys + own) * D, keys - own, acc_k);
-    nb_store_halves<W>(dv + (kv * s.keys + own) * W, keys - own, acc_v);
+    if constexpr (of_k) nb_store_halves<D>(dk + (kv * s.keys + own) * D, keys - own, acc_k);
+    if constexpr (of_v) nb_store_halves<W>(dv + (kv * s.keys + own) * W, keys - own, acc_v);
     nb_cp_wait<0>();
     __syncthreads();
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ir/kernel_ir/product.h"
+
 namespace nabla::codegen {
 
 using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
@@ -15,7 +17,10 @@ class AttentionPrinter {
 
   TemplateCall forward() { return call("", "attention", 0, {"out", "logsumexp"}, 3); }
   TemplateCall queries() { return call("_queries", "attention_grad_queries", 0, {"dq"}, 6); }
-  TemplateCall keys() { return call("_keys", "attention_grad_keys", 1, {"dk", "dv"}, 6); }
+  /// `gives`: which results the grid gives; empty: both.
+  TemplateCall keys(std::string suffix, size_t grid, const std::string& gives) {
+    return call(std::move(suffix), "attention_grad_keys", grid, {"dk", "dv"}, 6, gives);
+  }
 
  private:
   const ir::Dim& n(const char* name) const { return p_.number(name); }
@@ -23,7 +28,7 @@ class AttentionPrinter {
 
   /// Of the schedule's grid at this place, whose blocks have tiles of so many queries and keys, or keys and queries.
   TemplateCall call(std::string suffix, const std::string& function, size_t grid,
-                    const std::vector<std::string>& results, size_t operands) {
+                    const std::vector<std::string>& results, size_t operands, const std::string& gives = "") {
     const TemplateMapping& m = template_mapping(k_, grid);
     std::string sizes;
     // In the order of nb_heads in attention.cuh.
@@ -44,11 +49,11 @@ class AttentionPrinter {
     NABLA_CHECK(extra == inputs, "attention takes {} operands, not {}", extra, inputs);
     bool halves = bytes_of(k_.buffers[0].dtype) == 2;
     std::string by = !halves         ? ""
-                     : m.warpgroups ? "nb_by_warpgroups, "
+                     : m.warpgroups ? fmt::format("nb_by_warpgroups<{}>, ", is_wide_attention(p_) ? 2 : 3)
                                     : fmt::format("nb_by_warps<{}>, ", m.tile_rows * 2 / m.team);
-    std::string text = fmt::format("nb_{}{}<{}{}, {}, {}, {}, {}, {}>(room_, nb_heads{{{}}}{});", halves ? "halves_" : "",
+    std::string text = fmt::format("nb_{}{}<{}{}, {}, {}, {}, {}, {}{}>(room_, nb_heads{{{}}}{});", halves ? "halves_" : "",
                                    function, by, m.tile_rows, m.tile_columns, n("features").value(), n("out").value(),
-                                   n("causal").is(1), drops(), sizes, args);
+                                   n("causal").is(1), drops(), gives.empty() ? "" : ", nb_gives::" + gives, sizes, args);
     return {std::move(text), std::move(suffix)};
   }
   std::string float_text(const char* name) const {
@@ -68,7 +73,8 @@ class AttentionPrinter {
 TemplateCalls attention_calls(const Kernel& kernel) {
   AttentionPrinter printer(kernel);
   if (kernel.procedure->def->algorithm == Algorithm::kAttention) return {printer.forward()};
-  return {printer.queries(), printer.keys()};
+  if (!is_wide_attention(*kernel.procedure)) return {printer.queries(), printer.keys("_keys", 1, "")};
+  return {printer.queries(), printer.keys("_keys", 1, "keys"), printer.keys("_values", 2, "values")};
 }
 
 }  // namespace nabla::codegen

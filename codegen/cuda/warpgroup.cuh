@@ -75,14 +75,16 @@ NB_FN nb_u64 nb_wg_tile(const void* at, int leading = 8192) {
 #define NB_D_128 NB_D_64 ", " \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define NB_D_256 NB_D_128 ", " \
+#define NB_D_192 NB_D_128 ", " \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define NB_D_256 NB_D_192 ", " \
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define NB_R_64 NB_R16(0), NB_R16(4)
 #define NB_R_128 NB_R_64, NB_R16(8), NB_R16(12)
-#define NB_R_256 NB_R_128, NB_R16(16), NB_R16(20), NB_R16(24), NB_R16(28)
+#define NB_R_192 NB_R_128, NB_R16(16), NB_R16(20)
+#define NB_R_256 NB_R_192, NB_R16(24), NB_R16(28)
 // a, b, scale, turned: numbers of the operands after those of d. Both factors in shared memory; then the first in registers.
 #define NB_WGMMA(N, type, a, b, scale, a_is_turned, b_is_turned)                                                          \
   template <int a_turned, int b_turned> NB_FN void nb_wgmma(float (&d)[N / 8][4], nb_u64 x, nb_u64 y, nb_##type) {         \
@@ -101,6 +103,8 @@ NB_WGMMA(128, bf16, 64, 65, 66, 67, 68) NB_WGMMA(128, f16, 64, 65, 66, 67, 68)
 NB_WGMMA(256, bf16, 128, 129, 130, 131, 132) NB_WGMMA(256, f16, 128, 129, 130, 131, 132)
 NB_WGMMA_OF(64, bf16, 32, 33, 34, 35, 36, 37) NB_WGMMA_OF(64, f16, 32, 33, 34, 35, 36, 37)
 NB_WGMMA_OF(128, bf16, 64, 65, 66, 67, 68, 69) NB_WGMMA_OF(128, f16, 64, 65, 66, 67, 68, 69)
+NB_WGMMA_OF(192, bf16, 96, 97, 98, 99, 100, 101) NB_WGMMA_OF(192, f16, 96, 97, 98, 99, 100, 101)
+NB_WGMMA_OF(256, bf16, 128, 129, 130, 131, 132, 133) NB_WGMMA_OF(256, f16, 128, 129, 130, 131, 132, 133)
 // d += A B, `step` x 16 elements of k: 64 rows of A, those of this warpgroup; a lane's results lie as those of mma.m16n8k16.
 template <bool a_k_fast, bool b_k_fast, int fragments, class T>
 NB_FN void nb_wg_mma(float (&d)[1][fragments][4], const T* a, const T* b, int step) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ir/cost/least_work.h"
+#include "ir/kernel_ir/product.h"
 #include "ir/kernel_ir/row_packs.h"
 #include "ir/kernel_ir/scatter.h"
 #include "ir/kernel_ir/stores.h"
@@ -265,27 +266,29 @@ GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m, boo
 }
 
 // The forward grid multiplies queries with keys and weights with values; on the way back the first grid makes both of it again, and
-// the queries' cotangents, the second these and two more.
+// the queries' cotangents, the second these and two more. Of many features the second is two: both make weights, and the first
+// what follows for scores.
 GridWork of_attention(const Kernel& k, const CudaSchedule& schedule, size_t grid) {
   const Procedure& p = *k.procedure;
   const Grid& g = schedule.grids[grid];
   const double keys = std::max(1.0, most(p.number("keys"))), queries = most(p.count());
   const double features = most(p.number("features")), width = most(p.number("out"));
   const bool causal = !p.number("causal").is(0), back = p.def->algorithm == Algorithm::kAttentionGrad;
+  const bool apart = back && is_wide_attention(p), values_alone = apart && grid == 2;
   const auto& m = std::get<TemplateMapping>(g.mapping);
-  const bool by_keys = back && grid > 0;
+  const bool both = back && !apart && grid > 0;
   double pairs = most(p.outer()) * queries * keys;
   // The tiles at the mask's edge are computed whole.
   const auto together = static_cast<double>(m.warpgroups ? kWarpgroupRows : m.tile_rows);
   if (causal) pairs = pairs / 2 * (1 + together / keys);
   GridWork out;
   out.factors = k.buffers[0].dtype;
-  out.multiply_adds = pairs * (!back ? features + width : by_keys ? 2 * (features + width) : 2 * features + width);
+  out.multiply_adds = pairs * (!back || values_alone ? features + width : both ? 2 * (features + width) : 2 * features + width);
   const double tiles = most(g.blocks), bytes = bytes_of(k.buffers[0].dtype);
   out.turns = tiles * g.threads / kWarp;
   if (m.warpgroups) {
     const auto c = static_cast<double>(m.tile_columns);
-    const double wgmma = (features + (back ? width : 0) + (by_keys ? 2 : 1) * c) / kFragmentRows;
+    const double wgmma = (features + (back && !values_alone ? width : 0) + (both ? 2 : 1) * c) / kFragmentRows;
     out.steps = pairs / c / kFragmentRows * wgmma / 4;
     out.ahead = 2;
   }

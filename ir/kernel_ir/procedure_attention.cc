@@ -1,8 +1,9 @@
 // Attention and its way back, as one kernel each. `outer` counts heads of all examples, `count` queries. After their
-// own operands stands a mask where mask_batch is not 0, then the keys of `streams` streams of random words where those
-// are not 0. `scale` and `kept` are the bits of floats: what multiplies products, and weights whose word is at least
-// `least`. `diagonal` is the last key that query 0 sees where attention is causal. Weight [b, h, i, j] of a stream has
-// word word + b * word_batch + h * word_head + i * word_query + j: the scores may be a part of more.
+// own operands stands a mask where mask_batch is not 0, of bools or of numbers that are added to scores, then the keys
+// of `streams` streams of random words where those are not 0. `scale` and `kept` are the bits of floats: what
+// multiplies products, and weights whose word is at least `least`. `diagonal` is the last key that query 0 sees where
+// attention is causal. Weight [b, h, i, j] of a stream has word
+// word + b * word_batch + h * word_head + i * word_query + j: the scores may be a part of more.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -63,11 +64,14 @@ struct Sizes {
 
   /// Of head `row` of all examples: its head of keys, among those of all examples.
   int64_t keys_of(int64_t row) const { return row / heads * kv_heads + row % heads / (heads / kv_heads); }
-  bool sees(int64_t row, int64_t i, int64_t j, const Literal* mask) const {
-    if (causal && j > i + diagonal) return false;
-    if (mask_batch == 0) return true;
+  /// What is added to a score: -infinity where the query does not see the key.
+  double added(int64_t row, int64_t i, int64_t j, const Literal* mask) const {
+    constexpr double kHidden = -std::numeric_limits<double>::infinity();
+    if (causal && j > i + diagonal) return kHidden;
+    if (mask_batch == 0) return 0;
     int64_t b = row / heads * mask_batch / (rows / heads), h = mask_heads == 1 ? 0 : row % heads;
-    return mask->get_i(((b * mask_heads + h) * queries + i) * keys + j) != 0;
+    int64_t at = ((b * mask_heads + h) * queries + i) * keys + j;
+    return is_float(mask->dtype()) ? mask->get(at) : mask->get_i(at) != 0 ? 0 : kHidden;
   }
   /// What multiplies a weight.
   double dropout(int64_t row, int64_t i, int64_t j, const Literal* stream) const {
@@ -85,13 +89,15 @@ double dot(const Literal& x, int64_t i, const Literal& y, int64_t j, int64_t n) 
   return sum;
 }
 
-/// The scaled products of a query with all keys; -infinity where it does not see one.
+/// The scaled products of a query with all keys, and what a mask adds; -infinity where it does not see one.
 std::vector<double> scores(const Sizes& s, Operands in, size_t first_extra, int64_t row, int64_t i) {
-  std::vector<double> out(static_cast<size_t>(s.keys), -std::numeric_limits<double>::infinity());
-  for (int64_t j = 0; j < s.keys; ++j)
-    if (s.sees(row, i, j, s.mask_batch == 0 ? nullptr : in[first_extra]))
-      out[static_cast<size_t>(j)] =
-          dot(*in[0], row * s.queries + i, *in[1], s.keys_of(row) * s.keys + j, s.features) * s.scale;
+  std::vector<double> out;
+  for (int64_t j = 0; j < s.keys; ++j) {
+    double added = s.added(row, i, j, s.mask_batch == 0 ? nullptr : in[first_extra]);
+    if (added != -std::numeric_limits<double>::infinity())
+      added += dot(*in[0], row * s.queries + i, *in[1], s.keys_of(row) * s.keys + j, s.features) * s.scale;
+    out.push_back(added);
+  }
   return out;
 }
 

@@ -149,4 +149,8 @@ std::optional<ir::Dim> step_of_copies(const Product& p, const FactorTile& t) {
   return flat ? std::optional(flat->of(p.c.k)) : std::nullopt;
 }
 
+bool is_wide_attention(const Procedure& attention) {
+  return attention.number("features").value() + attention.number("out").value() > 256;
+}
+
 }  // namespace nabla::kernel_ir

@@ -76,4 +76,9 @@ bool is_copied(const Product& product, Expr factor);
 // ---- Tiles of warpgroups
 constexpr int kWarpgroupThreads = 128, kWarpgroupRows = 64, kWarpgroupK = 64;  ///< k: halves of a tile, 128 bytes
 
+// ---- Attention
+/// Of so many features, those of q and of the result together, that the sums of the gradients of keys and of values do not fit into
+/// registers together, so that each has a grid; warpgroups copy tiles one ahead, and not two.
+bool is_wide_attention(const Procedure& attention);
+
 }  // namespace nabla::kernel_ir

@@ -45,7 +45,7 @@ class AttentionScheduler {
       if (halves()) return tile(own, d_) + stages() * (tile(c, d_) + tile(c, w_)) + kept(own, c);
       return element_ * ((own + c) * pitch(d_) + up(w_, 8) * (c + 8) + own * (c + 8)) + kept(own, c);
     };
-    if (warpgroups_) return by_warpgroups(p_.outer(), p_.count(), 1, bytes);
+    if (warpgroups_) return by_warpgroups(p_.outer(), p_.count(), 2, bytes);
     // Two fragments of 16 rows for each warp read a tile of keys once; their sums fill the registers of 64 features.
     int64_t fragments = halves() && d_ <= 64 && w_ <= 64 && p_.count().bounds().max > own_ ? 2 : 1;
     return grid(p_.outer(), p_.count(), own_ * fragments, fragments, own_, 1, bytes);
@@ -55,48 +55,67 @@ class AttentionScheduler {
       if (halves()) return tile(own, d_) + tile(own, w_) + stages() * (tile(c, d_) + tile(c, w_)) + kept(own, c);
       return element_ * ((own + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + own) * (c + 8)) + kept(own, c);
     };
-    if (warpgroups_) return by_warpgroups(p_.outer(), p_.count(), 1, bytes);
-    return grid(p_.outer(), p_.count(), own_, 1, most_back(), 1, bytes);
+    if (warpgroups_) return by_warpgroups(p_.outer(), p_.count(), 3, bytes);
+    return grid(p_.outer(), p_.count(), own_, 1, most_back(), masked() && fits_thrice() ? 3 : 1, bytes);
   }
-  Grid keys() const {
+  /// Which cotangents a grid gives; one gives both where attention is not wide.
+  struct Gives {
+    bool keys, values;
+  };
+  Grid keys(const Gives& gives) const {
+    const int64_t k = gives.keys ? 1 : 0, v = gives.values ? 1 : 0;
     auto bytes = [&](int64_t own, int64_t c) {
-      if (halves()) return tile(own, d_) + tile(own, w_) + stages() * (tile(c, d_) + tile(c, w_) + 8 * c) + kept(c, own);
-      return element_ * ((own + c) * (pitch(d_) + pitch(w_)) + (up(d_, 8) + up(w_, 8) + own) * (c + 8)) + 8 * c + kept(c, own);
+      if (halves()) return tile(own, d_) + k * tile(own, w_) + stages() * (tile(c, d_) + tile(c, w_) + 8 * c) + kept(c, own);
+      int64_t columns = k * up(d_, 8) + v * up(w_, 8);
+      return element_ * ((own + c) * (pitch(d_) + k * pitch(w_)) + (columns + own) * (c + 8)) + 8 * c + kept(c, own);
     };
     ir::Dim heads = ir::Dim::floordiv(p_.outer(), n("heads")) * n("kv_heads");
-    if (warpgroups_) return by_warpgroups(heads, n("keys"), 2, bytes);
-    return grid(heads, n("keys"), own_, 1, most_back(), halves() && d_ + w_ <= 128 ? 3 : 1, bytes);
+    if (warpgroups_) return by_warpgroups(heads, n("keys"), static_cast<int>(1 + k + k + v), bytes);
+    return grid(heads, n("keys"), own_, 1, most_back(), fits_thrice() ? 3 : 1, bytes);
   }
 
  private:
   const ir::Dim& n(const char* name) const { return p_.number(name); }
   bool halves() const { return element_ == 2; }
+  bool masked() const { return !n("mask_batch").is(0); }
+  bool drops() const { return !n("streams").is(0); }
+  // Registers of three blocks of four warps, on the way back.
+  bool fits_thrice() const { return halves() && d_ + w_ <= 128; }
   static int64_t pitch(int64_t width) { return up(width, 16) + 8; }
   // Bytes of a tile of halves, and how many tiles of those that a block walks it holds: Tile and stages of attention_halves.cuh.
   int64_t tile(int64_t rows, int64_t width) const { return element_ * rows * (warpgroups_ ? width : pitch(width)); }
-  int64_t stages() const { return warpgroups_ ? 3 : 2; }
+  int64_t stages() const { return warpgroups_ && !is_wide_attention(p_) ? 3 : 2; }
   // Of a byte per weight of a tile: is it kept?
-  int64_t kept(int64_t rows, int64_t columns) const { return n("streams").is(0) ? 0 : rows * (columns + 4); }
+  int64_t kept(int64_t rows, int64_t columns) const { return drops() ? rows * (columns + 4) : 0; }
   // The way back keeps two tiles of scores beside one or two of sums.
   int64_t most_back() const { return halves() ? 32 : own_; }
-  // Of tiles of c rows the largest that leaves room for a second block is taken, else the smallest.
+  // Of a block. What a driver compiles for GPUs to come has to run on those with the least, too.
+  int64_t shared_bytes() const {
+    constexpr int64_t kLeast = 99 << 10;
+    return target_.cuda.ptx ? kLeast : target_.cuda.block_shared_bytes;
+  }
+  // Of tiles of c rows the largest that leaves room for a second block is taken, else the smallest, and fewer own rows where that
+  // does not fit.
   template <class Bytes>
   Grid grid(const ir::Dim& heads, const ir::Dim& rows, int64_t own, int64_t fragments, int64_t c, int beside, Bytes bytes) const {
     while (c > 16 && bytes(own, c) > target_.cuda.block_shared_bytes / 2) c /= 2;
+    while (own > 16 && bytes(own, c) > shared_bytes()) own /= 2;
     int threads = static_cast<int>(own / fragments * 2);
+    // Where sums take most registers the compiler should not keep some for blocks that do not fit.
+    if (is_wide_attention(p_)) beside = 2;
     ir::Dim blocks = heads * ir::Dim::ceildiv(rows, own);
     return {TemplateMapping{threads, own, c}, block_count(blocks), threads, static_cast<int>(up(bytes(own, c), 16)), beside};
   }
-  // `sums`: tiles of sums that a warpgroup keeps in its registers, beside scores.
+  // `tiles`: those of scores and of sums that a warpgroup keeps in its registers; masks, and words that are drawn, take some more.
   template <class Bytes>
-  Grid by_warpgroups(const ir::Dim& heads, const ir::Dim& rows, int sums, Bytes bytes) const {
+  Grid by_warpgroups(const ir::Dim& heads, const ir::Dim& rows, int tiles, Bytes bytes) const {
     // What registers hold, and what was fastest on an H200: 16 warps of narrow sums on a multiprocessor, or 12, and 8 of wide ones.
     constexpr int64_t c = kWarpgroupRows, once = kWarpgroupRows, twice = 2 * kWarpgroupRows;
     bool narrow = d_ + w_ <= 128, two_fit = 2 * (bytes(once, c) + kSystemShared) <= target_.cuda.shared_bytes;
-    bool small = rows.bounds().max <= once || (narrow ? sums > 1 : two_fit);
+    bool small = rows.bounds().max <= once || (narrow ? tiles > 3 || (tiles > 2 && masked()) : two_fit) || bytes(twice, c) > shared_bytes();
     int64_t own = small ? once : twice;
-    bool drops = !n("streams").is(0);
-    int beside = narrow ? (!small ? 2 : sums == 1 ? 4 : drops ? 2 : 3) : (small ? 2 : 1);
+    int fewer = tiles > 3 ? 1 + (drops() || masked()) : tiles > 2 && masked() ? 1 : 0;
+    int beside = narrow && small ? 4 - fewer : narrow || small ? 2 : 1;
     int threads = static_cast<int>(own / kWarpgroupRows * kWarpgroupThreads);
     ir::Dim blocks = heads * ir::Dim::ceildiv(rows, own);
     return {TemplateMapping{threads, own, c, true}, block_count(blocks), threads, static_cast<int>(bytes(own, c)), beside};
@@ -111,7 +130,8 @@ class AttentionScheduler {
 Grids attention_grids(const Input& in) {
   AttentionScheduler attention(in);
   if (in.procedure.def->algorithm == Algorithm::kAttention) return {attention.forward()};
-  return {attention.queries(), attention.keys()};
+  if (!is_wide_attention(in.procedure)) return {attention.queries(), attention.keys({true, true})};
+  return {attention.queries(), attention.keys({true, false}), attention.keys({false, true})};
 }
 
 // ---- Sorts

@@ -81,7 +81,11 @@ class Caster {
     }
     bool in_low = reads_f32 && (product || (reads_low && moves_only(op)));
     std::vector<Val> vals;
-    for (Value* v : operands) vals.push_back(in_low ? low(*v) : full(*v));
+    for (size_t i = 0; i < operands.size(); ++i) {
+      // What a whole composite takes besides its factors, such as a mask, it takes as it is.
+      bool factor = !node.op->traits.products || i + 1 < node.op->operands.size();
+      vals.push_back(in_low && (factor || operands[i]->made_low) ? low(*operands[i]) : full(*operands[i]));
+    }
     std::vector<Value> out;
     for (Val v : b_.clone(node, vals)) {
       bool is_low = in_low && v.type().dtype == low_;

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kExamples = 3, kBatch = 2, kHeads = 2, kQueries = 21, kKeys = 22, kWidth = 4;
 using In = std::vector<Tensor>;
 
-enum Operand { kQ, kK, kV, kKey, kMask };
+enum Operand { kQ, kK, kV, kKey, kMask, kAdded };
 struct Case {
   const char* name;
   std::vector<Operand> operands;  ///< after q, k, v
@@ -31,6 +31,7 @@ Spec spec_of(Operand x, bool mapped) {
   Spec s("x", f32, {kBatch, heads, rows, kWidth});
   if (x == kKey) s = {"key", u32, {2}};
   if (x == kMask) s = {"mask", boolean, {kBatch, 1, kQueries, kKeys}};
+  if (x == kAdded) s = {"added", f32, {1, kHeads, kQueries, kKeys}};
   if (mapped) s.shape.insert(s.shape.begin(), kExamples);
   s.name = std::string("x") + std::to_string(x);
   return s;
@@ -150,7 +151,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"BackOfExamplesOfKeys", {}, {kK, kV}, false, true},
                     Case{"ExamplesWithOneKey", {kKey}, {kQ, kK, kV}, true},
                     Case{"ExamplesWithAKeyEach", {kMask, kKey}, {kQ, kK, kV, kKey}, true},
-                    Case{"ExamplesOfKeysForDropout", {kKey}, {kKey}}),
+                    Case{"ExamplesOfKeysForDropout", {kKey}, {kKey}}, Case{"Added", {kAdded}, {}},
+                    Case{"AddedBack", {kAdded}, {}, true}, Case{"AddedAndDropoutBack", {kAdded, kKey}, {}, true},
+                    Case{"ExamplesBehindWhatIsAdded", {kAdded}, {kQ, kK, kV}, true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

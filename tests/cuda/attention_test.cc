@@ -21,6 +21,7 @@ struct Case {
   int64_t streams = 0;
   double dropout = 0;
   std::vector<int64_t> offset = {}, whole = {};  // of [batch elements of a stream, heads, queries, keys]; empty: all
+  std::string mask = "bool";                     // or floats, which are added to scores
 };
 
 int64_t bits(float x) { return std::bit_cast<uint32_t>(x); }
@@ -45,7 +46,7 @@ std::string text_of(const Case& c, bool grad) {
     in += fmt::format(", in {}, in {}, in {}", tensor("lse", "f32", c.heads, c.queries, 0),
                       tensor("delta", "f32", c.heads, c.queries, 0), tensor("ct", c.dtype, c.heads, c.queries, c.out));
   if (c.mask_batch > 0)
-    in += fmt::format(", in mask: bool[{},{},{},{}]", c.mask_batch, c.mask_heads, c.queries, c.keys);
+    in += fmt::format(", in mask: {}[{},{},{},{}]", c.mask, c.mask_batch, c.mask_heads, c.queries, c.keys);
   if (c.streams > 0) in += fmt::format(", in key: u32[{},2]", c.streams);
   std::string out = grad ? fmt::format("out d{}, out d{}, out d{}", q, k, v)
                          : fmt::format("out {}, out {}", tensor("y", c.dtype, c.heads, c.queries, c.out),
@@ -59,6 +60,43 @@ std::string text_of(const Case& c, bool grad) {
       numbers_of_place(c));
 }
 
+bool adds(const Case& c) { return c.mask_batch > 0 && c.mask != "bool"; }
+Kernel kernel_of(const Case& c, bool grad) { return parse_kernel(text_of(c, grad), "kernel").value(); }
+
+// With minus infinity at some keys of a mask of numbers, at all keys of one query, and numbers as large as they are, or larger
+// than scores can be told apart beside, at all keys of others.
+std::vector<Literal> drawn(const Case& c, const Kernel& kernel, size_t first_extra) {
+  std::vector<Literal> out = draw_buffers(kernel);
+  if (!adds(c)) return out;
+  Literal &mask = out[first_extra], &q = out[0];
+  // In doubles scores can be told apart beside large numbers.
+  for (int64_t i = 0; i < q.size(); ++i)
+    if (int64_t query = i / c.features % c.queries; query == 2 || query == 3) q.set(i, 0);
+  const double hidden = -std::numeric_limits<double>::infinity(), least = c.mask == "f16" ? -65504 : -0x1.fep127;
+  for (int64_t i = 0; i < mask.size(); ++i) {
+    int64_t query = i / c.keys % c.queries;
+    if (i % 5 == 0 || query == 1) mask.set(i, hidden);
+    else if (query == 2) mask.set(i, least);
+    else if (query == 3 && c.mask != "f16") mask.set(i, -1e9);
+    else mask.set(i, mask.get(i) * 2 - 2);
+  }
+  return out;
+}
+// The same of the way back; after the way forward, where scores are large.
+std::vector<Literal> drawn_back(const Case& c, const Kernel& kernel) {
+  std::vector<Literal> out = drawn(c, kernel, 6);
+  if (!adds(c) && c.features <= 128) return out;
+  Kernel forward = kernel_of(c, false);
+  std::vector<Literal> values = drawn(c, forward, 3);
+  std::vector<Literal*> pointers;
+  for (size_t i = 0; i < 3; ++i) values[i] = out[i];
+  for (size_t i = 6; i + 3 < out.size(); ++i) values[i - 3] = out[i];
+  for (Literal& b : values) pointers.push_back(&b);
+  interpret(forward, pointers);
+  out[3] = values.back();
+  return out;
+}
+
 class CudaAttention : public testing::TestWithParam<Case> {
  protected:
   void expect_right(bool grad) {
@@ -68,7 +106,8 @@ class CudaAttention : public testing::TestWithParam<Case> {
     ASSERT_TRUE(code.ok()) << to_string(code.errors());
     // Weights are rounded to the operands' dtype in front of their product.
     double tolerance = GetParam().dtype == "f32" ? 2e-5 : GetParam().dtype == "f16" ? 2e-3 : 1.5e-2;
-    emulator::expect_right(*kernel, *code, draw_buffers(*kernel), {.tolerance = tolerance, .as_gpus_round = true});
+    std::vector<Literal> buffers = grad ? drawn_back(GetParam(), *kernel) : drawn(GetParam(), *kernel, 3);
+    emulator::expect_right(*kernel, *code, buffers, {.tolerance = tolerance, .as_gpus_round = true});
     if (HasFailure()) ADD_FAILURE() << code->text;
   }
 };
@@ -101,17 +140,53 @@ INSTANTIATE_TEST_SUITE_P(All, CudaAttention,
                                          Case{"f32", 2, 2, 1, 33, 39, 5, 7, true, 0, 0, "sm_90a", 0.7F, 1, 0.25,
                                               {1, 2, 30, 5}, {4, 6, 70, 61}},
                                          Case{"bf16", 4, 1, 1, 40, 67, 16, 8, true, 1, 1, "sm_80", 0.3F, 2, 0.5,
-                                              {0, 3, 0, 66}, {2, 5, 90, 140}}),
+                                              {0, 3, 0, 66}, {2, 5, 90, 140}},
+                                         // More than 128 features.
+                                         Case{"f32", 1, 2, 1, 19, 37, 136, 200, true, 0, 0, "sm_80"},
+                                         Case{"f32", 1, 1, 1, 35, 33, 256, 256, false, 1, 1, "sm_86", 0.1F, 1, 0.2},
+                                         Case{"bf16", 1, 2, 1, 35, 37, 136, 133, true, 1, 1, "sm_90a", 0.1F},
+                                         Case{"f16", 1, 1, 1, 70, 39, 160, 160, true, 0, 0, "sm_80", 0.1F, 1, 0.2},
+                                         Case{"bf16", 1, 1, 1, 34, 67, 256, 256, false, 1, 1, "sm_86", -0.1F, 1, 0.2},
+                                         Case{"f16", 1, 2, 1, 37, 195, 192, 192, true, 0, 0, "sm_90a", 0.1F},
+                                         Case{"bf16", 2, 1, 1, 131, 67, 192, 128, true, 1, 1, "sm_90a", 0.1F, 1, 0.2},
+                                         Case{"bf16", 1, 1, 1, 67, 195, 256, 256, true, 0, 0, "sm_90a", 0.1F},
+                                         Case{"f16", 1, 2, 1, 67, 69, 256, 64, false, 1, 1, "sm_90a", 0.1F, 1, 0.2, {}, {}, "f32"},
+                                         // Masks of numbers that are added.
+                                         Case{"f32", 2, 4, 2, 33, 50, 20, 8, false, 1, 1, "sm_90a", 0.4F, 0, 0, {}, {}, "f32"},
+                                         Case{"f32", 2, 2, 1, 21, 39, 5, 7, true, 2, 2, "sm_80", -0.3F, 2, 0.25, {}, {}, "f32"},
+                                         Case{"bf16", 2, 2, 1, 70, 67, 17, 24, false, 1, 2, "sm_80", 0.2F, 0, 0, {}, {}, "bf16"},
+                                         Case{"bf16", 1, 2, 1, 70, 140, 40, 40, true, 1, 1, "sm_90a", -0.2F, 1, 0.2, {}, {}, "f32"},
+                                         Case{"f16", 2, 2, 2, 67, 131, 64, 64, false, 2, 1, "sm_90a", 0.2F, 0, 0, {}, {}, "f16"},
+                                         Case{"bf16", 2, 2, 1, 131, 70, 64, 128, true, 2, 2, "sm_90a", -0.1F, 2, 0.1, {}, {}, "f32"}),
                          [](const auto& info) {
                            const Case& c = info.param;
                            return fmt::format("{}_{}x{}x{}_{}", c.dtype, c.queries, c.keys, c.features, info.index);
                          });
 
+// Of 256 features, too; what a driver compiles runs on GPUs with less than the target counts as.
+TEST(CudaAttentionSizes, TilesFitIntoTheSharedMemoryOfEveryTarget) {
+  for (const char* target : {"compute_80", "sm_80", "sm_86", "sm_90a", "sm_120"})
+    for (const char* dtype : {"f32", "f16"})
+      for (auto [features, out] : {std::pair<int64_t, int64_t>{256, 256}, {200, 136}, {256, 1}, {128, 128}})
+        for (bool grad : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", target, dtype, features, out));
+          ir::Target t = ir::find_target(target).value();
+          Case c{dtype, 1, 1, 1, 200, 200, features, out, true, 0, 0, target, 0.1F, 1, 0.1};
+          Kernel scheduled = scheduled_for_gpu(kernel_of(c, grad), t).value();
+          for (const Grid& g : std::get<CudaSchedule>(*scheduled.schedule).grids)
+            EXPECT_LE(g.shared_bytes, t.cuda.ptx ? 99 << 10 : t.cuda.block_shared_bytes);
+        }
+}
+
 TEST(CudaAttentionSizes, SymbolicSizesAreThoseOfTheRun) {
   auto len = std::make_shared<ir::Symbol>(ir::Symbol{"len", 1, 150, 1});
   ReadSize size = [&](std::string_view) -> Result<ir::Dim> { return ir::Dim::symbol(len); };
-  // By multiply-adds, by warps and by warpgroups.
-  for (auto [dtype, features, target] : {std::tuple{"f32", 8, "sm_80"}, {"bf16", 8, "sm_80"}, {"bf16", 64, "sm_90a"}}) {
+  // By multiply-adds, by warps and by warpgroups, with few features and with many.
+  for (auto [dtype, features, target] : {std::tuple{"f32", 8, "sm_80"},
+                                         {"bf16", 8, "sm_80"},
+                                         {"bf16", 64, "sm_90a"},
+                                         {"bf16", 144, "sm_90a"},
+                                         {"bf16", 192, "sm_90a"}}) {
     SCOPED_TRACE(fmt::format("{} {} {}", dtype, features, target));
     auto kernel = parse_kernel(
         fmt::format("kernel @forward(in q: {0}[1,2,dim(len),{1}], in k: {0}[1,2,dim(len),{1}], in v: {0}[1,2,dim(len),{1}], "

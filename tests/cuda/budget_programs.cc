@@ -65,14 +65,34 @@ void add_products(std::vector<BudgetProgram>& all) {
   for (auto [name, dtype] : {std::pair{"convolution_bf16", bf16}, {"convolution_f32", f32}})
     all.push_back({name, {{"x", dtype, {32, 28, 28, 64}}, {"w", dtype, {3, 3, 64, 128}}},
                    [](In x) -> Out { return {conv2d(x[0], x[1], 1, 1)}; }});
-  for (auto [name, dtype] : {std::pair{"attention_bf16", bf16}, {"attention_f32", f32}}) {
-    const std::vector<Spec> qkv = {{"q", dtype, kHeads}, {"k", dtype, kHeads}, {"v", dtype, kHeads}};
-    all.push_back({name, qkv, [](In x) -> Out { return {attention(x[0], x[1], x[2], {}, true)}; }});
-    std::vector<Spec> back = qkv;
-    back.emplace_back("ct", dtype, kHeads);
-    all.push_back({name + std::string("_grad"), back, [](In x) -> Out {
+}
+
+void add_attention(std::vector<BudgetProgram>& all) {
+  struct Case {
+    std::string name;
+    DType dtype;
+    Shape heads;
+    bool adds = false;  // a mask of numbers
+  };
+  const std::vector<Case> cases = {{"attention_bf16", bf16, kHeads},
+                                   {"attention_f32", f32, kHeads},
+                                   {"attention_added_bf16", bf16, kHeads, true},
+                                   {"attention_wide_bf16", bf16, {8, 6, 1024, 256}},
+                                   {"attention_wide_f32", f32, {8, 6, 1024, 256}}};
+  for (const Case& c : cases) {
+    std::vector<Spec> back;
+    for (const char* name : {"q", "k", "v", "ct"}) back.emplace_back(name, c.dtype, c.heads);
+    std::vector<Spec> forward(back.begin(), back.begin() + 3);
+    const Spec mask("mask", f32, {1, c.heads[1], c.heads[2], c.heads[2]});
+    for (std::vector<Spec>* specs : {&forward, &back})
+      if (c.adds) specs->push_back(mask);
+    auto attended = [adds = c.adds](Tensor q, Tensor k, Tensor v, In x) {
+      return adds ? attention(q, k, v, {x.back()}, true) : attention(q, k, v, {}, true);
+    };
+    all.push_back({c.name, forward, [=](In x) -> Out { return {attended(x[0], x[1], x[2], x)}; }});
+    all.push_back({c.name + "_grad", back, [=](In x) -> Out {
                      auto loss = [&](Tensor q, Tensor k, Tensor v) {
-                       return sum(convert(attention(q, k, v, {}, true), f32) * convert(x[3], f32));
+                       return sum(convert(attended(q, k, v, x), f32) * convert(x[3], f32));
                      };
                      auto [dq, dk, dv] = grad(loss, wrt<0, 1, 2>)(x[0], x[1], x[2]);
                      return {dq, dk, dv};
@@ -95,6 +115,7 @@ std::vector<BudgetProgram> budget_programs() {
   add_pointwise(all);
   add_reductions(all);
   add_products(all);
+  add_attention(all);
   add_indexed(all);
   return all;
 }

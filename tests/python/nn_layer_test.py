@@ -45,6 +45,40 @@ def test_multi_head_cache():
         nn.MultiHeadAttention(8, 3)
 
 
+def added_attention(q, k, v, mask, **options):
+    scores = np.asarray(nb.matmul(q, nb.swapaxes(k, -2, -1))) / np.sqrt(q.shape[-1]) + np.asarray(mask)
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True) @ np.asarray(v)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5,), (2, 4, 3, 5), (1, 4, 3, 1), (2, 1, 1, 5)], ids=str)
+def test_attention_adds_a_mask_of_numbers_without_scores_in_memory(shape):
+    q, k, v, mask = random(2, 4, 3, 8), random(2, 4, 5, 8, seed=1), random(2, 4, 5, 6, seed=2), random(*shape, seed=3)
+    close(F.scaled_dot_product_attention(q, k, v, mask), added_attention(q, k, v, mask))
+    text = str(nb.trace(F.scaled_dot_product_attention, q, k, v, mask))
+    assert "attention(" in text and "dot_general" not in text
+    half = [x.astype("bfloat16") for x in (q, k, v)]
+    out = F.scaled_dot_product_attention(*half, mask)
+    assert out.dtype == half[0].dtype
+    np.testing.assert_allclose(np.asarray(out.astype("float32")), added_attention(q, k, v, mask), atol=0.05)
+
+
+def test_attention_broadcasts_queries_to_a_mask_of_more_batches():
+    q, k, v = random(1, 2, 3, 4), random(1, 2, 5, 4, seed=1), random(1, 2, 5, 4, seed=2)
+    mask = random(6, 1, 3, 5, seed=3)
+    close(F.scaled_dot_product_attention(q, k, v, mask), added_attention(q, k, v, mask))
+
+
+def test_a_learned_mask_has_a_gradient():
+    q, k, v = random(2, 4, 3, 8), random(2, 2, 5, 8, seed=1), random(2, 2, 5, 6, seed=2)
+    mask = random(1, 4, 3, 5, seed=3)
+
+    def loss(mask, attend):
+        return nb.sum(attend(q, k, v, mask) ** 2)
+    got = nb.grad(lambda b: loss(b, F.scaled_dot_product_attention))(mask)
+    close(got, nb.grad(lambda b: loss(b, lambda q, k, v, b: F._additive(q, k, v, b, 0.0, False, None, None)))(mask))
+
+
 def test_attention_of_few_and_many_dimensions():
     q, k, v = random(5, 4), random(7, 4, seed=1), random(7, 3, seed=2)
     scores = np.asarray(q) @ np.asarray(k).T / 2
@@ -55,6 +89,11 @@ def test_attention_of_few_and_many_dimensions():
     close(np.asarray(F.scaled_dot_product_attention(*five))[1, 0, 2], want)
     mask = nb.asarray(np.arange(7) < 0)
     assert not np.asarray(F.scaled_dot_product_attention(q, k, v, nb._nabla.broadcast_to(mask, [5, 7]))).any()
+    # All but the heads are one batch to a mask of as many dimensions.
+    masks = random(2, 1, 1, 5, 7, seed=3)
+    for masks in (masks, masks > 0):
+        got = np.asarray(F.scaled_dot_product_attention(*five, masks))
+        close(got[1, 0, 2], F.scaled_dot_product_attention(q, k, v, masks[1, 0, 0]))
     dropped = [np.asarray(F.scaled_dot_product_attention(q, k, v, dropout_p=0.5, rng=i)) for i in (1, 1, 2)]
     assert (dropped[0] == dropped[1]).all() and (dropped[0] != dropped[2]).any()
     close(F.scaled_dot_product_attention(q, k, v, dropout_p=0.5, training=False), want)

@@ -93,7 +93,7 @@ TEST(Autocast, ReachesIntoCompositesLoopsAndBranches) {
 // With many features attention is made of products, and so is its way back inside of autocast.
 TEST(Autocast, TakesApartWhatNoKernelComputesWhole) {
   auto f = [](Tensor q, Tensor key) { return sum(attention(q, q, q, {key}, true, /*scale=*/0, /*dropout=*/0.5)); };
-  Spec qs(f32, {1, 2, 5, 4}), wide(f32, {1, 2, 5, 130}), key(u32, {2});
+  Spec qs(f32, {1, 2, 5, 4}), wide(f32, {1, 2, 5, 260}), key(u32, {2});
   ir::Module dropped = flattened(trace("f", autocast(f, bf16), qs, key).module());
   EXPECT_EQ(count(dropped, "attention", bf16), 1);
   EXPECT_EQ(count(flattened(trace("f", autocast(f, bf16), wide, key).module()), "dot_general", bf16), 2);
@@ -101,6 +101,24 @@ TEST(Autocast, TakesApartWhatNoKernelComputesWhole) {
   ir::Module flat = flattened(trace("f", back, qs).module());
   EXPECT_EQ(count(flat, "dot_general", f32), 0);
   EXPECT_GE(count(flat, "dot_general", bf16), 4) << "of the way back";
+}
+
+// Numbers that are added to scores keep their bits; those that were computed in 16 bits are added as they are.
+TEST(Autocast, LeavesMasksOfNumbersAsTheyAre) {
+  auto f = [](Tensor q, Tensor mask) { return sum(attention(q, q, q, {mask})); };
+  Spec qs(f32, {1, 2, 5, 4}), masks(f32, {1, 2, 5, 5});
+  ir::Module flat = flattened(trace("f", autocast(f, bf16), qs, masks).module());
+  EXPECT_EQ(count(flat, "attention", bf16), 1);
+  EXPECT_EQ(count(flat, "convert", bf16), 1) << "of q";
+  auto relative = [f](Tensor q, Tensor x) { return f(q, matmul(x, transpose(x, {0, 1, 3, 2}))); };
+  flat = flattened(trace("f", autocast(relative, bf16), qs, qs).module());
+  EXPECT_EQ(count(flat, "attention", bf16), 1);
+  EXPECT_EQ(count(flat, "dot_general", bf16), 1);
+  auto learned = [f](Tensor q, Tensor mask) { return grad(autocast(f, bf16), wrt<0, 1>)(q, mask); };
+  auto plain = [f](Tensor q, Tensor mask) { return grad(f, wrt<0, 1>)(q, mask); };
+  std::vector<Literal> args = {some(qs, 3), some(masks, 4)};
+  EXPECT_LT(distance(run(flattened(trace("f", learned, qs, masks).module()), "f", args),
+                     run(flattened(trace("f", plain, qs, masks).module()), "f", args)), 0.03);
 }
 
 TEST(Autocast, StandsAnywhereAmongTransforms) {

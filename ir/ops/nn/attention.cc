@@ -72,17 +72,22 @@ std::vector<Val> decompose_attention(DecomposeContext& ctx) {
 }
 
 // The weights are computed again from the saved logsumexp; what the result's cotangent takes from every row is summed
-// before: delta = rowsum(dO O) - d logsumexp.
+// before: delta = rowsum(dO O) - d logsumexp. A mask that is learned, which is seldom, has its gradient by products of its own.
 std::vector<MaybeVal> vjp_attention(VjpContext& ctx) {
   Val ct = ctx.ct(0), delta = reduce_sum(wide(ct) * wide(ctx.result(0)), {3});
   if (ctx.cotangents[1]) delta = delta - ctx.ct(1);
-  std::vector<Val> operands(ctx.operands.begin(), ctx.operands.begin() + kFirstExtra);
-  operands.insert(operands.end(), {ctx.result(1), delta, ct});
-  operands.insert(operands.end(), ctx.operands.begin() + kFirstExtra, ctx.operands.end());
-  std::vector<Val> gradients = ctx.b.add("attention_grad", operands, ctx.attrs());
   std::vector<MaybeVal> out(ctx.operands.size());
-  for (int i = 0; i < kFirstExtra; ++i)
-    if (ctx.active[i]) out[i] = gradients[i];
+  if (ctx.active[0] || ctx.active[1] || ctx.active[2]) {
+    std::vector<Val> operands(ctx.operands.begin(), ctx.operands.begin() + kFirstExtra);
+    operands.insert(operands.end(), {ctx.result(1), delta, ct});
+    operands.insert(operands.end(), ctx.operands.begin() + kFirstExtra, ctx.operands.end());
+    std::vector<Val> gradients = ctx.b.add("attention_grad", operands, ctx.attrs());
+    for (int i = 0; i < kFirstExtra; ++i)
+      if (ctx.active[i]) out[i] = gradients[i];
+  }
+  AttentionParts p(ctx.b, ctx.op, ctx.operands, kFirstExtra);
+  if (p.extras.mask >= 0 && ctx.active[p.extras.mask])
+    out[p.extras.mask] = p.mask_cotangent(p.scores_cotangent(p.weights_again(ctx.result(1)), delta, wide(ct)));
   return out;
 }
 
@@ -104,12 +109,12 @@ Cost cost_attention(const TypedOp& op) {
 // ---- Examples
 
 Example attention_example(const AttentionSizes& s, bool causal, int mask_heads, double dropout, double scale = 0,
-                          int64_t shares = 0) {
+                          int64_t shares = 0, DType mask = DType::kBool) {
   Example e{
       {operand(f32({s.batch, s.heads, s.queries, s.features})), operand(f32({s.batch, s.kv_heads, s.keys, s.features})),
        operand(f32({s.batch, s.kv_heads, s.keys, s.out}))},
       {{"causal", causal}, {"scale", scale}, {"dropout", dropout}}};
-  add_extras(e, s, mask_heads, dropout, shares);
+  add_extras(e, s, mask_heads, dropout, shares, mask);
   return e;
 }
 
@@ -123,7 +128,8 @@ Example draw_attention(Rng& rng) {
   AttentionSizes s = draw_attention_sizes(rng);
   int mask_heads = random_bool(rng) ? 0 : random_bool(rng) ? 1 : static_cast<int>(s.heads);
   double dropout = random_int(rng, 0, 3) == 0 ? 0.3 : 0, scale = random_bool(rng) ? 0 : 0.7;
-  Example e = attention_example(s, random_bool(rng), mask_heads, dropout, scale, random_bool(rng) ? 0 : s.batch);
+  DType mask = random_bool(rng) ? DType::kBool : DType::kF32;
+  Example e = attention_example(s, random_bool(rng), mask_heads, dropout, scale, random_bool(rng) ? 0 : s.batch, mask);
   return maybe_part(rng, std::move(e), kFirstExtra);
 }
 
@@ -141,7 +147,9 @@ std::vector<Reject> attention_rejects() {
           {"C2", {q, k, changed(v, 2, 5)}, {}},
           {"C2", {q, changed(k, 3, 4), v}, {}},
           {"C3", {changed(q, 1, 3), k, v}, {}},
-          {"C4", {q, k, v, f32({1, 1, 3, 6})}, {}},
+          {"C4", {q, k, v, i32({1, 1, 3, 6})}, {}},
+          {"C4", {q, k, v, Type(DType::kF16, {1, 1, 3, 6})}, {}},
+          {"C4", {q, k, v, f32({1, 1, 3, 5})}, {}},
           {"C4", {q, k, v, boolean({3, 6})}, {}},
           {"C4", {q, k, v, boolean({1, 1, 3, 5})}, {}},
           {"C4", {q, k, v, boolean({3, 1, 3, 6})}, {}},
@@ -173,8 +181,9 @@ OpDef attention() {
                  {"k", "[batch, heads of keys, keys, features]"},
                  {"v", "[batch, heads of keys, keys, features of the result]"},
                  {"extras",
-                  "a mask of which keys may be seen, bool [batch or a divisor, heads or 1, queries, keys]; then, for "
-                  "dropout, a key u32[2], or u32[streams, 2]",
+                  "a mask [batch or a divisor, heads or 1, queries, keys]: bool, of which keys may be seen, or f32 or of "
+                  "the dtype of q, added to the scaled scores (-infinity hides a key); then, for dropout, a key u32[2], "
+                  "or u32[streams, 2]",
                   true, true}};
   op.attrs = with_place({optional("causal", "whether queries see earlier keys only", false),
                          optional("scale", "of the products; 0 stands for 1 / sqrt(features)", 0.0),
@@ -184,7 +193,7 @@ OpDef attention() {
   op.constraints = {{"C1", "q, k and v are floating and have one dtype"},
                     {"C2", "q, k and v have rank 4 and fit together"},
                     {"C3", "the heads of keys divide the heads of q"},
-                    {"C4", "the extras are at most a bool mask that fits and u32 keys"},
+                    {"C4", "the extras are at most a mask that fits, bool, f32 or of the dtype of q, and u32 keys"},
                     {"C5",
                      "dropout is in [0, 1); above 0 it needs a key u32[2], or u32[streams, 2] where streams divide the "
                      "batch, and only then there is one"},
@@ -201,6 +210,8 @@ OpDef attention() {
                  attention_example({1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25),
                  attention_example({4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0, 2),
                  attention_example({4, 2, 2, 3, 2, 2, 2}, false, 1, 0, 0.5, 2),
+                 attention_example({2, 4, 2, 3, 5, 4, 3}, true, 1, 0, 0, 0, DType::kF32),
+                 attention_example({4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0.5, 2, DType::kF32),
                  with_streams(attention_example({4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0, 2), u32({2})),
                  with_streams(attention_example({6, 2, 1, 2, 3, 2, 2}, true, 1, 0.25, 0, 2), u32({3, 2})),
                  part_of(attention_example({2, 2, 1, 2, 3, 2, 2}, true, 0, 0.25), {1, 1, 2, 1}, {4, 3, 5, 6}),

@@ -61,12 +61,9 @@ Literals reference_attention_grad(const EvalContext& ctx) {
 std::vector<Val> decompose_attention_grad(DecomposeContext& ctx) {
   AttentionParts p(ctx.b, ctx.op, ctx.operands, kFirstExtra);
   DType dtype = ctx.operand(0).dtype();
-  Val logsumexp = ctx.operand(kLogsumexp), ct = p.operand(kCotangent);
-  logsumexp = select(equals(logsumexp, -kInf), ctx.b.zeros_like(logsumexp), logsumexp);
-  Val weights = apply("exp", p.masked_scores() - p.along_keys(logsumexp));
+  Val ct = p.operand(kCotangent), weights = p.weights_again(ctx.operand(kLogsumexp));
   Val dv = p.dot(p.grouped(p.dropped(weights)), 2, p.grouped(ct), 2);
-  Val dp = p.dropped(p.ungrouped(p.dot(p.grouped(ct), 3, p.operand(2), 3)));
-  Val ds = p.grouped(weights * (dp - p.along_keys(ctx.operand(kDelta))) * p.scale());
+  Val ds = p.grouped(p.scores_cotangent(weights, ctx.operand(kDelta), ct) * p.scale());
   Val dq = p.ungrouped(p.dot(ds, 3, p.operand(1), 2)), dk = p.dot(ds, 2, p.grouped(p.operand(0)), 2);
   return {convert(dq, dtype), convert(dk, dtype), convert(dv, dtype)};
 }
@@ -96,14 +93,14 @@ Cost cost_attention_grad(const TypedOp& op) {
 }
 
 Example attention_grad_example(DType dtype, const AttentionSizes& s, bool causal, int mask_heads, double dropout,
-                               double scale = 0, int64_t shares = 0) {
+                               double scale = 0, int64_t shares = 0, DType mask = DType::kBool) {
   auto given = [&](Shape shape) { return operand(Type(dtype, std::move(shape))); };
   Type rows(accumulation_type(dtype), {s.batch, s.heads, s.queries});
   Example e{{given({s.batch, s.heads, s.queries, s.features}), given({s.batch, s.kv_heads, s.keys, s.features}),
              given({s.batch, s.kv_heads, s.keys, s.out}), operand(rows, between(0, 2)), operand(rows),
              given({s.batch, s.heads, s.queries, s.out})},
             {{"causal", causal}, {"scale", scale}, {"dropout", dropout}}};
-  add_extras(e, s, mask_heads, dropout, shares);
+  add_extras(e, s, mask_heads, dropout, shares, mask);
   return e;
 }
 
@@ -113,8 +110,9 @@ Example draw_attention_grad(Rng& rng) {
   int mask_heads = random_bool(rng) ? 0 : random_bool(rng) ? 1 : static_cast<int>(s.heads);
   DType dtype = kDTypes[random_int(rng, 0, 3)];
   double dropout = random_int(rng, 0, 3) == 0 ? 0.3 : 0, scale = random_bool(rng) ? 0 : 0.7;
-  Example e =
-      attention_grad_example(dtype, s, random_bool(rng), mask_heads, dropout, scale, random_bool(rng) ? 0 : s.batch);
+  DType mask = random_bool(rng) ? DType::kBool : random_bool(rng) ? DType::kF32 : dtype;
+  Example e = attention_grad_example(dtype, s, random_bool(rng), mask_heads, dropout, scale,
+                                     random_bool(rng) ? 0 : s.batch, mask);
   return maybe_part(rng, std::move(e), kFirstExtra);
 }
 
@@ -125,6 +123,7 @@ std::vector<Reject> attention_grad_rejects() {
           {"C2", {q, f32({3, 2, 6, 5}), v, row, row, ct}, {}},
           {"C3", {f32({2, 3, 3, 5}), k, v, row, row, ct}, {}},
           {"C4", {q, k, v, row, row, ct, boolean({3, 6})}, {}},
+          {"C4", {q, k, v, row, row, ct, Type(DType::kF64, {1, 1, 3, 6})}, {}},
           {"C5", {q, k, v, row, row, ct}, {{"dropout", 0.5}}},
           {"C7", {q, k, v, f32({2, 4, 1}), row, ct}, {}},
           {"C7", {q, k, v, row, Type(DType::kF64, row.shape), ct}, {}},
@@ -157,7 +156,7 @@ OpDef attention_grad() {
   op.constraints = {{"C1", "q, k and v are floating and have one dtype"},
                     {"C2", "q, k and v have rank 4 and fit together"},
                     {"C3", "the heads of keys divide the heads of q"},
-                    {"C4", "the extras are at most a bool mask that fits and u32 keys"},
+                    {"C4", "the extras are at most a mask that fits, bool, f32 or of the dtype of q, and u32 keys"},
                     {"C5",
                      "dropout is in [0, 1); above 0 it needs a key u32[2], or u32[streams, 2] where streams divide the "
                      "batch, and only then there is one"},
@@ -176,6 +175,9 @@ OpDef attention_grad() {
                  attention_grad_example(DType::kF32, {1, 3, 1, 2, 4, 3, 2}, true, 3, 0.25),
                  attention_grad_example(DType::kF32, {4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0, 2),
                  attention_grad_example(DType::kF64, {4, 2, 2, 3, 2, 2, 2}, false, 1, 0, 0.5, 2),
+                 attention_grad_example(DType::kF32, {2, 4, 2, 3, 5, 4, 3}, true, 1, 0, 0, 0, DType::kF32),
+                 attention_grad_example(DType::kBF16, {4, 2, 1, 2, 3, 2, 2}, false, 2, 0.25, 0.5, 2, DType::kF32),
+                 attention_grad_example(DType::kF16, {1, 2, 2, 3, 3, 4, 4}, false, 2, 0, 0, 0, DType::kF16),
                  part_of(attention_grad_example(DType::kF32, {2, 2, 1, 2, 3, 2, 2}, true, 0, 0.25), {1, 1, 2, 1},
                          {4, 3, 5, 6})};
   op.draw = draw_attention_grad;

@@ -9,7 +9,8 @@ namespace nabla::ops {
 AttentionExtras attention_extras(std::span<const Type> operands, int first) {
   AttentionExtras out;
   int next = first, count = static_cast<int>(operands.size());
-  if (next < count && operands[next].dtype == DType::kBool) out.mask = next++;
+  DType dtype = next < count ? operands[next].dtype : DType::kU32;
+  if (dtype == DType::kBool || is_float(dtype)) out.mask = next++;
   if (next < count && operands[next].dtype == DType::kU32) out.key = next++;
   return out;
 }
@@ -101,9 +102,13 @@ Status check_attention_extras(const InferContext& ctx, int first) {
   AttentionExtras e = attention_extras(ctx.operands, first);
   if (first + (e.mask >= 0) + (e.key >= 0) != count)
     return ctx.fail(Code::kOperandCount, "C4",
-                    "after the first {} operands stand at most a bool mask and a u32 key, got {} more", first,
+                    "after the first {} operands stand at most a bool or floating mask and a u32 key, got {} more", first,
                     count - first);
   if (e.mask >= 0) {
+    DType mask = ctx.operands[e.mask].dtype, dtype = ctx.operands[0].dtype;
+    if (mask != DType::kBool && mask != dtype && mask != DType::kF32)
+      return ctx.fail(Code::kDTypeMismatch, "C4", "a mask of {} is neither bool nor f32 nor {} as q is", name_of(mask),
+                      name_of(dtype));
     NABLA_TRY(require_rank(ctx, e.mask, 4, "C4"));
     const Dim full[] = {ctx.shape(0)[0], ctx.shape(0)[1], ctx.shape(0)[2], ctx.shape(1)[2]};
     for (int d = 0; d < 4; ++d) {
@@ -141,14 +146,17 @@ std::vector<double> attention_scores(const EvalContext& ctx, int64_t b, int64_t 
   std::vector<double> scores(ks[2], -kInf);
   for (int64_t j = 0; j < ks[2]; ++j) {
     if (ctx.attrs().get_bool("causal") && j + place.offset[3].value() > query) continue;
+    double added = 0, dot = 0;
     if (e.mask >= 0) {
-      const Extents& m = ctx.operands[e.mask].shape();
-      if (!ctx.operands[e.mask].get_i(position_of({b * m[0] / qs[0], m[1] == 1 ? 0 : h, i, j}, m))) continue;
+      const Literal& mask = ctx.operands[e.mask];
+      const Extents& m = mask.shape();
+      int64_t at = position_of({b * m[0] / qs[0], m[1] == 1 ? 0 : h, i, j}, m);
+      if (is_float(mask.dtype())) added = mask.get(at);
+      else if (!mask.get_i(at)) continue;
     }
-    double dot = 0;
     for (int64_t d = 0; d < qs[3]; ++d)
       dot += q.get(position_of({b, h, i, d}, qs)) * k.get(position_of({b, kv_head, j, d}, ks));
-    scores[j] = dot * scale;
+    scores[j] = dot * scale + added;
   }
   return scores;
 }
@@ -203,21 +211,36 @@ Val AttentionParts::dot(Val x, int64_t x_dim, Val y, int64_t y_dim) const {
 
 Val AttentionParts::masked_scores() const {
   Val s = ungrouped(dot(grouped(operand(0)), 3, operand(1), 3)) * scale();
+  if (mask_adds()) s = s + convert(spread_mask(), s.dtype());
   MaybeVal seen;
   if (op.attrs.get_bool("causal")) {
     Val past = b.op("sub", {positions(1), positions(0)}), last = last_key(past.shape());
     seen = broadcast_in_dim(b.op("le", {past, last}), scores, {2, 3});
   }
-  if (extras.mask >= 0) {
-    Val mask = operands[extras.mask];
-    Shape shape, full = shared_scores(mask.shape()[0]);
-    Ints dims;
-    for (int d : {0, 1, 2, 3})
-      if (d != 1 || mask.shape()[1] == scores[1]) shape.push_back(mask.shape()[d]), dims.push_back(d == 0 ? 0 : d + 1);
-    Val spread = reshape(broadcast_in_dim(reshape(mask, shape), full, dims), scores);
-    seen = seen ? b.op("and", {*seen, spread}) : spread;
-  }
+  if (extras.mask >= 0 && !mask_adds()) seen = seen ? b.op("and", {*seen, spread_mask()}) : spread_mask();
   return seen ? select(*seen, s, b.like(s, -kInf)) : s;
+}
+Val AttentionParts::spread_mask() const {
+  Val mask = operands[extras.mask];
+  Shape shape, full = shared_scores(mask.shape()[0]);
+  Ints dims;
+  for (int d : {0, 1, 2, 3})
+    if (d != 1 || mask.shape()[1] == scores[1]) shape.push_back(mask.shape()[d]), dims.push_back(d == 0 ? 0 : d + 1);
+  return reshape(broadcast_in_dim(reshape(mask, shape), full, dims), scores);
+}
+Val AttentionParts::weights_again(Val logsumexp) const {
+  logsumexp = select(equals(logsumexp, -kInf), b.zeros_like(logsumexp), logsumexp);
+  return apply("exp", masked_scores() - along_keys(logsumexp));
+}
+Val AttentionParts::scores_cotangent(Val weights, Val delta, Val ct) const {
+  Val given = dropped(ungrouped(dot(grouped(ct), 3, operand(2), 3)));
+  return weights * (given - along_keys(delta));
+}
+Val AttentionParts::mask_cotangent(Val scores_ct) const {
+  const Type& mask = op.operands[extras.mask];
+  Ints shared = {1};
+  if (!(mask.shape[1] == scores[1])) shared.push_back(2);
+  return convert(reshape(reduce_sum(reshape(scores_ct, shared_scores(mask.shape[0])), shared), mask.shape), mask.dtype);
 }
 Val AttentionParts::positions(int64_t axis) const {
   Attrs attrs = {{"shape", Shape{scores[2], scores[3]}}, {"axis", axis}, {"dtype", DType::kI64}};
@@ -394,7 +417,7 @@ AttentionFactors attention_factors(const TypedOp& op, int first_extra) {
 }
 
 std::optional<kernel_ir::Procedure> whole_attention(const TypedOp& op, std::string_view name, int first_extra) {
-  constexpr int64_t kMostFeatures = 128;  // of which tiles fit into the shared memory of every target
+  constexpr int64_t kMostFeatures = 256;  // of which tiles fit into the shared memory of every target
   const Shape &q = op.operands[0].shape, &k = op.operands[1].shape, &v = op.operands[2].shape;
   DType dtype = op.operands[0].dtype;
   AttentionExtras e = attention_extras(op.operands, first_extra);
@@ -421,9 +444,9 @@ AttentionSizes draw_attention_sizes(Rng& rng) {
   return s;
 }
 
-void add_extras(Example& e, const AttentionSizes& s, int64_t mask_heads, double dropout, int64_t shares) {
+void add_extras(Example& e, const AttentionSizes& s, int64_t mask_heads, double dropout, int64_t shares, DType mask) {
   int64_t masks = shares > 0 ? shares : mask_heads == 1 ? 1 : s.batch;
-  if (mask_heads > 0) e.operands.push_back(operand(boolean({masks, mask_heads, s.queries, s.keys}), between(0, 1)));
+  if (mask_heads > 0) e.operands.push_back(operand(Type(mask, {masks, mask_heads, s.queries, s.keys})));
   if (dropout > 0) e.operands.push_back(operand(shares > 0 ? u32({shares, 2}) : u32({2}), between(0, 4e9)));
 }
 

@@ -12,8 +12,8 @@ namespace nabla::ops {
 
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// The optional operands after the `first` ones: a mask of dtype bool, then keys of dtype u32. Batch elements in a row
-/// may share a mask, or a stream of random words.
+/// The optional operands after the `first` ones: a mask, bool (true: may be seen) or floating (added to the scores), then
+/// keys of dtype u32. Batch elements in a row may share a mask, or a stream of random words.
 struct AttentionExtras {
   int mask = -1, key = -1;  ///< positions among the operands
 };
@@ -38,7 +38,8 @@ Status check_attention_shapes(const InferContext& ctx);
 /// C4 and C5 of the operands after the `first` ones, and C6: the place.
 Status check_attention_extras(const InferContext& ctx, int first);
 
-/// Of the reference, for one query: its scaled products with all keys, -infinity where a key may not be seen.
+/// Of the reference, for one query: its scaled products with all keys and what a mask adds, -infinity where a key may not
+/// be seen.
 std::vector<double> attention_scores(const EvalContext& ctx, int64_t b, int64_t h, int64_t i, int first_extra);
 /// What dropout multiplies that row's weights by: 0 or 1 / (1 - dropout); all 1 without dropout.
 std::vector<double> dropout_row(const EvalContext& ctx, int64_t b, int64_t h, int64_t i, int first_extra);
@@ -64,12 +65,21 @@ struct AttentionParts {
   /// Products over the heads of keys; contracted dimensions as named.
   Val dot(Val x, int64_t x_dim, Val y, int64_t y_dim) const;
   Val along_keys(Val v) const { return broadcast_along(v, scores, {3}); }
-  /// Scaled products of q and k; -infinity where a key may not be seen.
+  /// Scaled products of q and k, and what the mask adds; -infinity where a key may not be seen.
   Val masked_scores() const;
+  /// On the way back: the weights, from what the way forward left of each row.
+  Val weights_again(Val logsumexp) const;
+  /// The cotangent of the scores, from those of the rows of the result: delta as of attention_grad.
+  Val scores_cotangent(Val weights, Val delta, Val ct) const;
+  /// The cotangent of a mask of numbers, from that of the scores: a sum over all that share a number.
+  Val mask_cotangent(Val scores_ct) const;
   /// Weights or their cotangents with dropout: both are multiplied by the same mask.
   Val dropped(Val weights) const;
 
  private:
+  bool mask_adds() const { return extras.mask >= 0 && is_float(operands[extras.mask].dtype()); }
+  /// The mask, for each score.
+  Val spread_mask() const;
   /// Positions in the whole along one dimension of [queries, keys].
   Val positions(int64_t axis) const;
   /// The last key that query 0 of the whole sees.
@@ -92,7 +102,7 @@ struct AttentionFactors {
 AttentionFactors attention_factors(const TypedOp& op, int first_extra);
 
 /// The procedure of this name, by which a GPU computes attention or its way back without scores in memory: of f32,
-/// bf16 and f16, up to 128 features.
+/// bf16 and f16, up to 256 features.
 std::optional<kernel_ir::Procedure> whole_attention(const TypedOp& op, std::string_view name, int first_extra);
 
 /// Sizes of an example.
@@ -100,9 +110,9 @@ struct AttentionSizes {
   int64_t batch, heads, kv_heads, queries, keys, features, out;
 };
 AttentionSizes draw_attention_sizes(Rng& rng);
-/// The extras of an example: a mask unless mask_heads is 0, a key where there is dropout. `shares`: how many masks and
-/// streams there are; 0: a mask per batch element where it has heads, else one.
-void add_extras(Example& e, const AttentionSizes& s, int64_t mask_heads, double dropout, int64_t shares);
+/// The extras of an example: a mask of a dtype unless mask_heads is 0, a key where there is dropout. `shares`: how many
+/// masks and streams there are; 0: a mask per batch element where it has heads, else one.
+void add_extras(Example& e, const AttentionSizes& s, int64_t mask_heads, double dropout, int64_t shares, DType mask);
 
 /// The example as a part of a whole; half of them at random places.
 Example maybe_part(Rng& rng, Example e, int first_extra);

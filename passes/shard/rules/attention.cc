@@ -23,7 +23,7 @@ struct Keys {
   int64_t ranks;
   Dim own;  ///< keys of a rank
 };
-std::optional<Keys> keys_of(const RuleContext& c) {
+std::optional<Keys> keys_of(const RuleContext& c, size_t first_extra) {
   Axes axes = c.layout(kK).dims[kPositions];
   if (axes.empty()) axes = c.layout(kV).dims[kPositions];
   if (axes.empty()) return std::nullopt;
@@ -34,8 +34,7 @@ std::optional<Keys> keys_of(const RuleContext& c) {
   int64_t ranks = shards(c.mesh, axes);
   // In a ring every rank takes its own keys of the mask.
   const Dim& keys = c.op.operands[kK].shape[kPositions];
-  bool masked = std::any_of(c.op.operands.begin(), c.op.operands.end(),
-                            [](const ir::Type& t) { return t.dtype == DType::kBool; });
+  bool masked = c.op.operands.size() > first_extra && c.op.operands[first_extra].dtype != DType::kU32;
   if (ring && masked && !keys.is_static()) return std::nullopt;
   return Keys{axes, ring, ranks, Dim::floordiv(keys, ranks)};
 }
@@ -76,7 +75,7 @@ Ring ring_of(const RuleContext& c, const Keys& keys, const ir::Attrs& attrs, int
 }  // namespace
 
 std::optional<Ruled> attended_by_ranks(const RuleContext& c) {
-  std::optional<Keys> keys = keys_of(c);
+  std::optional<Keys> keys = keys_of(c, 3);
   if (!keys) return std::nullopt;
   Split split = split_by(c, *keys);
   if (!split.fits()) return std::nullopt;
@@ -100,7 +99,7 @@ std::optional<Ruled> attended_by_ranks(const RuleContext& c) {
 }
 
 std::optional<Ruled> attention_back(const RuleContext& c) {
-  std::optional<Keys> keys = keys_of(c);
+  std::optional<Keys> keys = keys_of(c, 6);
   if (!keys) return std::nullopt;
   Split split = split_by(c, *keys);
   if (!split.fits()) return std::nullopt;

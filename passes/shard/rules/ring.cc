@@ -53,7 +53,7 @@ Values of_block(const Ring& ring, Values operands, const Block& block) {
   } else {
     Dim first = Dim::mod(ring.c.rank.coordinate(ring.axes) + *block.distance, ring.ranks) * ring.own;
     for (size_t i = static_cast<size_t>(ring.first_extra); i < operands.size(); ++i)
-      if (operands[i].dtype() == DType::kBool) operands[i] = section(operands[i], 3, first, ring.own);
+      if (operands[i].dtype() != DType::kU32) operands[i] = section(operands[i], 3, first, ring.own);
     ir::Shape offset = attrs.get_shape("offset");
     if (!offset.empty()) offset[3] = offset[3] + first, attrs.set("offset", offset);
   }

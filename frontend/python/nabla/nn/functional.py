@@ -4,7 +4,7 @@ Weights of linear maps are [in, out]: `x @ w`. Images are channels-last, [n, hei
 """
 
 from .. import _nabla
-from .._core import asarray, default_float, dtype_of
+from .._core import DType, asarray, default_float, dtype_of
 from .._hints import module_getattr as _module_getattr
 from . import _math as m
 from .init import (glorot_normal, glorot_uniform, he_normal, he_uniform, kaiming_normal, kaiming_uniform, lecun_normal,
@@ -279,8 +279,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     """softmax(scale q k' + mask) v over the last two dimensions.
 
     q [..., queries, d], k [..., keys, d], v [..., keys, e] -> [..., queries, e].
-    attn_mask: bool (true: may be seen) or floating (added), broadcast to [..., queries, keys]. is_causal: query i sees
-    keys up to i + keys - queries, so that the last query sees all. `scale` is 1 / sqrt(d) when None. Dropout, on the
+    attn_mask: bool (true: may be seen) or floating (added), broadcast to [..., queries, keys]; one that broadcasts q, k
+    or v in its turn makes attention of products, with scores in memory. is_causal: query i sees keys up to
+    i + keys - queries, so that the last query sees all. `scale` is 1 / sqrt(d) when None. Dropout, on the
     weights, needs `training`. A query that sees no key gives 0. For 4 dimensions [batch, heads, ...] the heads of k and
     v may be fewer: neighbouring heads of q share one.
     Source: Vaswani et al., 2017.
@@ -291,12 +292,15 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     rate = float(dropout_p) if training else 0.0
     mask = None if attn_mask is None else asarray(attn_mask)
     if mask is not None and mask.dtype.is_float():
-        return _additive(q, k, v, mask, rate, is_causal, scale, rng)
+        if not _adds_to_scores(mask, q, k, v):
+            return _additive(q, k, v, mask, rate, is_causal, scale, rng)
+        if mask.dtype not in (q.dtype, DType.float32):
+            mask = m.cast(mask, DType.float32)
     lead = q.shape[:-2]
     q4, k4, v4 = (_four(x) for x in (q, k, v))
     extras = []
     if mask is not None:
-        extras.append(_mask_four(mask, q4, k4, len(lead)))
+        extras.append(_mask_four(mask, q, k))
     if rate > 0:
         extras.append(next_key() if rng is None else key_of(rng))
     out = m.op("attention", q4, k4, v4, *extras, causal=bool(is_causal), dropout=rate,
@@ -315,16 +319,28 @@ def _four(x):
     return _nabla.flatten(x, 0, x.ndim - 4)
 
 
-def _mask_four(mask, q, k, lead):
-    shape = list(mask.shape)
-    if len(shape) < 4:
-        shape = [1] * (4 - len(shape)) + shape
+def _adds_to_scores(mask, q, k, v):
+    """Whether the mask has one number for each score, or for several, and q, k and v have one batch."""
+    scores = list(q.shape[:-1]) + [k.shape[-2]]
+    shape = [1] * (len(scores) - mask.ndim) + list(mask.shape)
+    heads = 1 if q.ndim == 4 else 0  # of which keys may have fewer
+    return (len(shape) == len(scores) and all(s == 1 or s == full for s, full in zip(shape, scores))
+            and q.ndim == k.ndim and k.shape[:-1] == v.shape[:-1] and q.shape[:-2 - heads] == k.shape[:-2 - heads])
+
+
+def _mask_four(mask, q, k):
+    """[batch or 1, heads or 1, queries, keys] for q of any batch."""
+    lead = list(q.shape[:-2])
+    shape = [1] * (len(lead) + 2 - mask.ndim) + list(mask.shape)
+    if len(lead) > 2:  # all but the heads became one batch
+        if any(size != 1 for size in shape[:-3]):
+            mask = _four(_nabla.broadcast_to(m.reshape(mask, shape), lead[:-1] + shape[-3:]))
+            shape = list(mask.shape)
+        shape = shape[-4:]
+    shape = [1] * (4 - len(shape)) + shape
     if len(shape) != 4:
-        raise ValueError(f"attention: a bool mask {mask.type_str()} has more than four dimensions")
-    if lead == 1 and mask.ndim == 3:  # [batch, queries, keys] for q [batch, queries, d], whose batch became heads
-        shape = [1] + list(mask.shape)
-    full = shape[:2] + [q.shape[-2], k.shape[-2]]
-    return _nabla.broadcast_to(m.reshape(mask, shape), full)
+        raise ValueError(f"attention: a mask {mask.type_str()} has more dimensions than the scores")
+    return _nabla.broadcast_to(m.reshape(mask, shape), shape[:2] + [q.shape[-2], k.shape[-2]])
 
 
 def _additive(q, k, v, mask, rate, is_causal, scale, rng):
