@@ -201,12 +201,12 @@ GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m) {
   std::optional<DType> dtype = common_dtype(p);
   out.factors = m.by == ProductMapping::By::kThreads ? p.c.dtype : dtype.value_or(p.c.dtype);
   const double bytes = dtype ? bytes_of(*dtype) : 4;
-  const double of_k = m.by == ProductMapping::By::kWarpgroups ? kWarpgroupK : kTensorTileBytes / bytes;
+  const double of_k = (m.by == ProductMapping::By::kWarpgroups ? kWarpgroupTileBytes : kTensorTileBytes) / bytes;
   const double deep = m.by == ProductMapping::By::kThreads ? size(p.c.k) : up(size(p.c.k), of_k);
   out.turns = tiles * g.threads / kWarp;
   out.multiply_adds = tiles * m.tile_rows * m.tile_columns * deep;
-  out.ahead = std::max(1, m.stages - (m.by == ProductMapping::By::kWarpgroups ? 2 : 1));
-  if (m.by == ProductMapping::By::kWarpgroups) out.steps = out.turns * deep / kWarpgroupK;
+  out.ahead = std::max(1, m.stages - (m.by == ProductMapping::By::kWarpgroups && bytes > 1 ? 2 : 1));
+  if (m.by == ProductMapping::By::kWarpgroups) out.steps = out.turns * deep / of_k;
   const double rest = most(kernel_work(k).bytes) - bytes * (size(p.c.m) + size(p.c.n)) * size(p.c.k);
   out.sectors = (tiles * size(p.c.k) * (m.tile_rows + m.tile_columns) * bytes + std::max(rest, 0.0)) / kSectorBytes;
   return out;
