@@ -31,6 +31,7 @@ enum Opcode : uint64_t {
   kSharedStore = 0x188,
   kAsyncCopy = 0x1ae,
   kHgmma = 0x1f0,
+  kQgmma = 0x1f3,
 };
 
 struct Instruction {
@@ -79,7 +80,8 @@ void count(const Instruction& i, int compute, InstructionCounts& n) {
     case kMatrixLoad: ++n.matrix_loads; break;
     case kHmma: ++n.hmma; break;
     case kQmma: ++n.qmma; break;
-    case kHgmma: ++n.hgmma; break;
+    case kHgmma:
+    case kQgmma: ++n.hgmma; break;
     case kMufu: ++n.mufu; break;
     case kBarrier: ++n.bars; break;
     case kLocalLoad: ++n.local_loads; break;
