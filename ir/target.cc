@@ -38,19 +38,21 @@ const std::vector<Row>& rows() {
 // f32 are made: two operations in each of 128 lanes (64 of sm_80) of a multiprocessor. The shared cache reads 5,120 bytes a clock on
 // the A100 (its white paper) and on the H100 (7.2 and 9.0 TB/s: Table 3 of PMC10448217). Latencies: Luo and others, Benchmarking and
 // Dissecting the Nvidia Hopper GPU Architecture, 2024 (arXiv 2402.13499), who measured an A100, an RTX 4090 and an H100 (quoted
-// from memory: to be checked with the paper); the chips between them, and after them, count as the nearest of these.
+// from memory: to be checked with the paper); the chips between them, and after them, count as the nearest of these. Products of 8-bit
+// floats with f32 sums: an RTX 4090 and an RTX 5090 (NVIDIA's white papers of Ada and of RTX Blackwell; twice their rate of bf16, as
+// bf16 counts here with f32 sums, too), an H100 SXM, a B200; A100, RTX 30: none.
 const std::vector<CudaRow>& cuda_rows() {
   static const auto* const kRows = new std::vector<CudaRow>{
       {"compute_80",
        {80, false, true, 108, 2048, 65536, 164 << 10, 163 << 10, 1400, 19.5, 312, "every GPU since A100", 1.41, 5120, 466}},
       {"sm_80", {80, false, false, 108, 2048, 65536, 164 << 10, 163 << 10, 1400, 19.5, 312, "A100, A30", 1.41, 5120, 466}},
       {"sm_86", {86, false, false, 84, 1536, 65536, 100 << 10, 99 << 10, 850, 35.6, 142, "RTX 30, A10, A40", 1.66, 0, 466}},
-      {"sm_89", {89, false, false, 128, 1536, 65536, 100 << 10, 99 << 10, 920, 82.6, 165, "RTX 40, L4, L40", 2.52, 0, 542}},
-      {"sm_90", {90, false, false, 132, 2048, 65536, 228 << 10, 227 << 10, 3000, 66.9, 989, "H100, H200", 1.98, 5120, 479}},
-      {"sm_90a", {90, true, false, 132, 2048, 65536, 228 << 10, 227 << 10, 3000, 66.9, 989, "H100, H200", 1.98, 5120, 479}},
-      {"sm_100", {100, false, false, 148, 2048, 65536, 228 << 10, 227 << 10, 7000, 75, 2250, "B200", 1.98, 0, 479}},
-      {"sm_100a", {100, true, false, 148, 2048, 65536, 228 << 10, 227 << 10, 7000, 75, 2250, "B200", 1.98, 0, 479}},
-      {"sm_120", {120, false, false, 170, 1536, 65536, 100 << 10, 99 << 10, 1600, 104.8, 210, "RTX 50", 2.41, 0, 542}},
+      {"sm_89", {89, false, false, 128, 1536, 65536, 100 << 10, 99 << 10, 920, 82.6, 165, "RTX 40, L4, L40", 2.52, 0, 542, 330}},
+      {"sm_90", {90, false, false, 132, 2048, 65536, 228 << 10, 227 << 10, 3000, 66.9, 989, "H100, H200", 1.98, 5120, 479, 1979}},
+      {"sm_90a", {90, true, false, 132, 2048, 65536, 228 << 10, 227 << 10, 3000, 66.9, 989, "H100, H200", 1.98, 5120, 479, 1979}},
+      {"sm_100", {100, false, false, 148, 2048, 65536, 228 << 10, 227 << 10, 7000, 75, 2250, "B200", 1.98, 0, 479, 4500}},
+      {"sm_100a", {100, true, false, 148, 2048, 65536, 228 << 10, 227 << 10, 7000, 75, 2250, "B200", 1.98, 0, 479, 4500}},
+      {"sm_120", {120, false, false, 170, 1536, 65536, 100 << 10, 99 << 10, 1600, 104.8, 210, "RTX 50", 2.41, 0, 542, 419}},
   };
   return *kRows;
 }

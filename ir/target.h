@@ -30,6 +30,9 @@ struct CudaFacts {
   double clock_ghz = 0;                      ///< of its multiprocessors, boosted
   double l2_bytes_per_clock = 0;             ///< that multiprocessors read from the cache that they share; 0: not published
   double memory_clocks = 0;                  ///< from a load to its value in memory, with nothing else on the way
+  double f8_tflops = 0;                      ///< datasheet: 8-bit floats on tensor cores, dense, f32 sums; 0: they take none
+
+  bool multiplies_bytes() const { return f8_tflops > 0; }  ///< 8-bit floats, by tensor cores
 };
 
 /// What threads of a CPU do in a time, by which work is predicted (ir/cost): figures of a data sheet, or of a tuning file, as

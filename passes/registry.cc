@@ -305,7 +305,8 @@ std::vector<Pass> lower_passes() {
        "A result gets memory of its own: what is returned twice, and inputs and constants that are handed on, are "
        "copied, but for a state leaf that an entry leaves as it is. Matrix products with several batch, free or "
        "contracted dimensions become one with at most one of each, between reshapes, and transposes where dimensions "
-       "are interleaved. Nodes keep the number that they had before, by which the report names what a kernel "
+       "are interleaved. On GPUs whose tensor cores multiply 8-bit floats, conversions of them come right before the product, "
+       "which then reads what they convert. Nodes keep the number that they had before, by which the report names what a kernel "
        "computes. Runs after simplification, which would take copies and reshapes away again.",
        Stage::kLocal,
        Stage::kLocal,

@@ -16,8 +16,13 @@ constexpr double kWarp = 32, kSchedulers = 4;  // of a multiprocessor, each of w
 // Of the CUDA programming guide (throughput of arithmetic): special functions of a multiprocessor in a clock, and what its memory
 // for one clock gives its lanes.
 constexpr double kSpecial = 16, kLaneBytes = 128;
-constexpr double kMmaOfHalves = 16 * 8 * 16, kMmaOfWords = 16 * 8 * 8;  // multiply-adds of an mma
+constexpr double kMmaOfBytes = 16 * 8 * 32, kMmaOfHalves = 16 * 8 * 16, kMmaOfWords = 16 * 8 * 8;  // multiply-adds of an mma
 constexpr double kWgmmaOfStep = 4;                                      // of a tile of k
+
+// Of the code's mma. What converts 8-bit floats, on sm_90 and sm_100, multiplies halves.
+double by_mma(const InstructionCounts& n, DType factors) {
+  return n.qmma * kMmaOfBytes + n.hmma * (bytes_of(factors) <= 2 ? kMmaOfHalves : kMmaOfWords);
+}
 
 double bytes_read(const InstructionCounts& n) { return n.global_loads.bytes() + n.shared_loads.bytes(); }
 
@@ -81,18 +86,17 @@ size_t outermost(const KernelCode& code) {
 }
 
 void set_products(const KernelCode& code, const GridWork& work, std::vector<double>& runs) {
-  auto products = [](const InstructionCounts& n) { return n.hgmma ? 1e6 + n.hgmma : n.hmma ? 1e3 + n.hmma : n.ffma; };
+  auto products = [](const InstructionCounts& n) { return n.hgmma ? 1e6 + n.hgmma : n.hmma + n.qmma ? 1e3 + n.hmma + n.qmma : n.ffma; };
   size_t main = 0;
   for (size_t i = 1; i < code.loops.size(); ++i)
     if (products(code.loops[i].own) > products(code.loops[main].own)) main = i;
   for (size_t i = 1; i < code.loops.size(); ++i)
     if (!code.loops[i].innermost || code.loops[i].depth == 1) runs[i] = work.turns;
   const InstructionCounts& n = code.loops[main].own;
-  const double of_mma = bytes_of(work.factors) == 2 ? kMmaOfHalves : kMmaOfWords;
   if (n.hgmma > 0)
     runs[main] = work.steps * kWgmmaOfStep / n.hgmma;
-  else if (n.hmma > 0)
-    runs[main] = work.multiply_adds / of_mma / n.hmma;
+  else if (n.hmma + n.qmma > 0)
+    runs[main] = work.multiply_adds / by_mma(n, work.factors);
   else if (n.ffma > 0)
     runs[main] = work.multiply_adds / kWarp / n.ffma;
 }
@@ -137,10 +141,11 @@ Chip chip_of(const ir::Target& target, DType factors) {
   const ir::CudaFacts& gpu = target.cuda;
   const double schedulers = gpu.multiprocessors * kSchedulers, clocks = gpu.clock_ghz * 1e3 * schedulers;
   ir::ProductRate rate = ir::product_rate(factors, target);
-  const double tensor = bytes_of(factors) == 2 || rate.compute == "tf32" ? rate.flops_per_us : gpu.tensor_tflops / 2 * 1e6;
-  const double wgmma = 2 * clocks / (tensor * ir::kShareOfTensorCores);
-  return {2 * kWarp * clocks / (gpu.f32_tflops * 1e6), kWarp * kSchedulers / kSpecial, kWarp * kSchedulers / kLaneBytes, wgmma,
-          gpu.compute / 10 == 9 ? wgmma * ir::kShareOfTensorCores / ir::kShareOfMmaOnHopper : wgmma, gpu.memory_clocks};
+  const double tensor = bytes_of(factors) <= 2 || rate.compute == "tf32" ? rate.flops_per_us : gpu.tensor_tflops / 2 * 1e6;
+  const double of_mma = bytes_of(factors) == 1 ? gpu.tensor_tflops * 1e6 : tensor;  // without an mma for bytes, of halves
+  const double share = gpu.compute / 10 == 9 ? ir::kShareOfMmaOnHopper : ir::kShareOfTensorCores;
+  return {2 * kWarp * clocks / (gpu.f32_tflops * 1e6), kWarp * kSchedulers / kSpecial, kWarp * kSchedulers / kLaneBytes,
+          2 * clocks / (tensor * ir::kShareOfTensorCores), 2 * clocks / (of_mma * share), gpu.memory_clocks};
 }
 
 // Of a warp that goes once through the code of a loop: what it keeps its scheduler from doing for others, and what it takes alone.
@@ -152,8 +157,7 @@ Pass pass_of(const CodeLoop& l, double runs, const GridWork& work, const Chip& c
   double lanes = 0;
   for (const AccessCounts* a : {&n.global_loads, &n.global_stores, &n.shared_loads, &n.shared_stores, &n.async_copies})
     lanes += a->bytes() + 2 * a->narrow;  // no access is done sooner than one of four bytes
-  const double of_mma = bytes_of(work.factors) == 2 ? kMmaOfHalves : kMmaOfWords;
-  double products = n.hmma * of_mma * chip.mma;
+  double products = by_mma(n, work.factors) * (n.qmma > 0 ? chip.tensor : chip.mma);
   if (n.hgmma > 0 && work.steps > 0) products += work.multiply_adds / work.steps * n.hgmma / kWgmmaOfStep * chip.tensor;
   // A way that a branch may go round is gone every other time.
   const double issued = n.all - l.skipped / 2.0, clocks = l.clocks - l.skipped_clocks / 2.0;
@@ -204,7 +208,7 @@ GridPrediction predict_grid(const kernel_ir::Kernel& kernel, size_t grid, const 
   const int resident = code ? occupancy(*code, target, g.threads, g.shared_bytes).blocks : 0;
   if (resident == 0 || code->code.loops.empty()) {
     const double rate = ir::product_rate(work.factors, target).flops_per_us;
-    out.code_us = 2 * work.multiply_adds / (rate * (bytes_of(work.factors) == 2 ? ir::kShareOfTensorCores : 1));
+    out.code_us = 2 * work.multiply_adds / (rate * (bytes_of(work.factors) <= 2 ? ir::kShareOfTensorCores : 1));
     return out;
   }
   out.counted = true;

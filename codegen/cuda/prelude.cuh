@@ -321,6 +321,11 @@ NB_FN void nb_mma_16816(float* d, const unsigned* a, const unsigned* b, nb_f16) 
 NB_FN void nb_mma_1688_tf32(float* d, const unsigned* a, const unsigned* b) {
   nb_emu_mma_with("mma.tf32", nb_emu_mma_tf32, d, a, b);
 }
+#define NB_MMA_F8(A, B)                                                                                                      \
+  NB_FN void nb_mma_16832(float* d, const float* c, const unsigned* a, const unsigned* b, nb_f8##A, nb_f8##B) {              \
+    for (int r = 0; r < 4; ++r) d[r] = c[r];                                                                                 \
+    nb_emu_mma_with("mma." #A "." #B, nb_emu_mma_f8<nb_emu_##A, nb_emu_##B>, d, a, b);                                       \
+  }
 NB_FN void nb_ldmatrix_x4(unsigned* r, const void* shared_row) { nb_emu_ldmatrix_x4(r, shared_row); }
 NB_FN void nb_ldmatrix_x4_trans(unsigned* r, const void* shared_row) { nb_emu_ldmatrix_x4_trans(r, shared_row); }
 NB_FN unsigned nb_to_tf32(unsigned f32) { return nb_emu_to_tf32(f32); }
@@ -352,6 +357,13 @@ NB_FN void nb_mma_16816(float* d, const unsigned* a, const unsigned* b, nb_f16) 
 /// D[16, 8] += A[16, 8] B[8, 8]; of a and b the upper 19 bits count.
 NB_FN void nb_mma_1688_tf32(float* d, const unsigned* a, const unsigned* b) { NB_MMA("m16n8k8", "tf32"); }
 #undef NB_MMA
+/// D[16, 8] = C + A[16, 32] B[32, 8], of sm_89 and later.
+#define NB_MMA_F8(A, B)                                                                                                      \
+  NB_FN void nb_mma_16832(float* d, const float* c, const unsigned* a, const unsigned* b, nb_f8##A, nb_f8##B) {              \
+    asm("mma.sync.aligned.m16n8k32.row.col.f32." #A "." #B ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"   \
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                                                     \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), "f"(c[3]));     \
+  }
 /// Four 8 x 8 matrices of 16-bit elements: lane 8 i + r gives the address of row r of matrix i.
 NB_FN void nb_ldmatrix_x4(unsigned* r, const void* shared_row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -373,3 +385,30 @@ NB_FN unsigned nb_to_tf32(unsigned f32) {
   return tf32;
 }
 #endif
+NB_MMA_F8(e4m3, e4m3) NB_MMA_F8(e4m3, e5m2) NB_MMA_F8(e5m2, e4m3) NB_MMA_F8(e5m2, e5m2)
+#undef NB_MMA_F8
+// D += A B. Tensor cores keep about 14 bits of a sum of products of 8-bit floats: so each sums 32 of them alone, and f32 has the
+// rest. Those of sm_90 and sm_100 multiply by mma what was converted to f16, and keep f32.
+template <class A, class B> NB_FN void nb_mma_16832(float* d, const unsigned* a, const unsigned* b, A, B) {
+#if defined(NB_EMULATOR) || __CUDA_ARCH__ < 900 || __CUDA_ARCH__ >= 1200
+  const float zeros[4] = {};
+  float sums[4];
+  nb_mma_16832(sums, zeros, a, b, A{}, B{});
+  for (int r = 0; r < 4; ++r) d[r] += sums[r];
+#else
+  nb_mma_16832(d, d, a, b, A{}, B{});
+#endif
+}
+// Fragments of 8-bit elements from a tile with rows of k: 32 of k and 16 neighbours across. ldmatrix turns pairs of neighbours, so a
+// lane has four of k for neighbour 2 (lane / 4) in r[0] and r[2], for the next in r[1] and r[3]: rows of a fragment lie by turns in
+// its upper and its lower half. A matrix takes pairs of k in an order in which its eight rows lie in different banks.
+template <class T> NB_FN void nb_ldmatrix_x4_bytes_trans(unsigned* r, const T* tile, int pitch) {
+  const int lane = threadIdx.x % 32;
+  const int k = lane / 16 * 16 + lane % 8 / 2 * 4 + (lane / 8 % 2 ^ lane / 4 % 2) * 2 + lane % 2;
+  unsigned x[4];
+  nb_ldmatrix_x4_trans(x, tile + k * pitch);
+  const bool later_first = lane & 2;
+  const unsigned even = later_first ? 0x2064 : 0x6420, odd = later_first ? 0x3175 : 0x7531;
+  r[0] = __byte_perm(x[0], x[1], even), r[1] = __byte_perm(x[0], x[1], odd);
+  r[2] = __byte_perm(x[2], x[3], even), r[3] = __byte_perm(x[2], x[3], odd);
+}

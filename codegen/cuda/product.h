@@ -67,10 +67,10 @@ class ProductPrinter {
   void head(const kernel_ir::Let& let);
 };
 
-/// Products of f32 sums whose factors are both bf16, f16, or f32 rounded to tf32.
+/// Products of f32 sums whose factors are both bf16, f16, 8-bit floats, or f32 rounded to tf32.
 void print_on_tensor_cores(const Product& p, const kernel_ir::ProductMapping& cut, int threads, CppWriter& out,
                            int& next_temp);
-/// Those of bf16 and of f16 whose copies move evenly, by wgmma of sm_90a.
+/// Those of bf16, of f16 and of 8-bit floats whose copies move evenly, by wgmma of sm_90a.
 void print_by_warpgroups(const Product& p, const kernel_ir::ProductMapping& cut, int threads, CppWriter& out,
                          int& next_temp);
 

@@ -16,6 +16,7 @@ enum Opcode : uint64_t {
   kFfma = 0x023,
   kMatrixLoad = 0x03b,
   kHmma = 0x03c,
+  kQmma = 0x07a,
   kMufu = 0x108,
   kNop = 0x118,
   kBarrier = 0x11d,
@@ -31,6 +32,7 @@ enum Opcode : uint64_t {
   kSharedStore = 0x188,
   kAsyncCopy = 0x1ae,
   kHgmma = 0x1f0,
+  kQgmma = 0x1f3,
 };
 
 struct Instruction {
@@ -78,7 +80,9 @@ void count(const Instruction& i, int compute, InstructionCounts& n) {
     case kFfma: ++n.ffma; break;
     case kMatrixLoad: ++n.matrix_loads; break;
     case kHmma: ++n.hmma; break;
-    case kHgmma: ++n.hgmma; break;
+    case kQmma: ++n.qmma; break;
+    case kHgmma:
+    case kQgmma: ++n.hgmma; break;
     case kMufu: ++n.mufu; break;
     case kBarrier: ++n.bars; break;
     case kLocalLoad: ++n.local_loads; break;

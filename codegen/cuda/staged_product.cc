@@ -19,11 +19,16 @@ StagedProduct::StagedProduct(const Product& p, const ProductMapping& cut, int th
   pack_ = 16 / bytes_of(dtype_);
 }
 
+std::string StagedProduct::behind_a(const std::string& a_tile, const std::string& constant) const {
+  std::string at = fmt::format("{} + {}", a_tile, a_.elements);
+  return a_.dtype == b_.dtype ? at : fmt::format("({}{}*)({})", constant, type_of(b_), at);
+}
+
 void StagedProduct::fill_tile(const std::string& tile) {
   out_.open(fmt::format("if (const int tile_of_k_ = {}; tile_of_k_ < tiles_of_k_) {{", tile));
   out_.line(fmt::format("const long k0_ = long(tile_of_k_) * {};", tile_k_));
   out_.line(fmt::format("{}* const a_fill_ = tiles_ + tile_of_k_ % {} * {};", type_, stages_, stage()));
-  out_.line(fmt::format("{}* const b_fill_ = a_fill_ + {};", type_, a_.elements));
+  out_.line(fmt::format("{}* const b_fill_ = {};", type_of(b_), behind_a("a_fill_", "")));
   fill("a", a_);
   fill("b", b_);
   out_.close();
@@ -41,7 +46,7 @@ void StagedProduct::place_of_copy(const FactorTile& o) {
 void StagedProduct::begin_steps(const std::string& name, const FactorTile& o) {
   if (!step_of_copies(p_, o)) return;
   std::string buffer = cpp_name(k_.buffers[o.load->ref].name), axis = axis_name(o.other);
-  out_.line(fmt::format("const {}* {}_from_[{}];", type_, name, copies_of(o)));
+  out_.line(fmt::format("const {}* {}_from_[{}];", type_of(o), name, copies_of(o)));
   out_.line(fmt::format("bool {}_there_[{}];", name, copies_of(o)));
   out_.line("#pragma unroll");
   out_.open(fmt::format("for (int c_ = 0; c_ < {}; ++c_) {{", copies_of(o)));
@@ -88,7 +93,7 @@ void StagedProduct::fill_by(const std::string& name, const FactorTile& o, int wi
   out_.line(fmt::format("const int x_ = {}, y_ = {};", o.k_fast ? far : near, o.k_fast ? near : far));
   out_.line(fmt::format("const long {} = {}0_ + x_, {} = k0_ + y_;", axis_name(o.other), name == "a" ? "m" : "n",
                         axis_name(c_.k)));
-  out_.line(fmt::format("{}* const to_ = {}_fill_ + {};", type_, name, place(o)));
+  out_.line(fmt::format("{}* const to_ = {}_fill_ + {};", type_of(o), name, place(o)));
   positions(o.other), positions(c_.k);
   std::string inside =
       fmt::format("{} < {} && {} < {}", axis_name(o.other), extent(o.other), axis_name(c_.k), end_of_k());
@@ -96,12 +101,12 @@ void StagedProduct::fill_by(const std::string& name, const FactorTile& o, int wi
   std::string at = printer().offset(o.load->args, k_.buffers[o.load->ref].shape);
   std::string buffer = cpp_name(k_.buffers[o.load->ref].name);
   if (width == 1) {
-    out_.line(fmt::format("{} v_ = {{}};", type_));
+    out_.line(fmt::format("{} v_ = {{}};", type_of(o)));
     out_.line(fmt::format("if ({}) v_ = {}[{}];", inside, buffer, at));
     out_.line("*to_ = v_;");
   } else {
     out_.line(fmt::format("if ({}) nb_cp_async_16(to_, {} + {});", inside, buffer, at));
-    out_.line(fmt::format("else nb_store_pack(to_, nb_pack<{}, {}>{{}});", type_, width));
+    out_.line(fmt::format("else nb_store_pack(to_, nb_pack<{}, {}>{{}});", type_of(o), width));
   }
   out_.close();
 }
@@ -122,11 +127,21 @@ void StagedProduct::finish_by_packs(const Epilogue& e) {
   out_.line("#pragma unroll");
   out_.open(fmt::format("for (int i_ = 0; i_ < {}; ++i_) {{", rows_));
   if (rows_ > 1) out_.line("__syncwarp();");  // all have read the 16 rows before
+  const int first = twined_rows_ ? 2 * pitch : pitch, second = twined_rows_ ? pitch : 8 * pitch;  // a lane's two rows
   out_.line("#pragma unroll");
-  out_.open(fmt::format("for (int j_ = 0; j_ < {}; ++j_) {{", columns_));
-  out_.line(fmt::format("float* const to_ = room_ + lane_ / 4 * {} + j_ * 8 + lane_ % 4 * 2;", pitch));
-  out_.line("nb_store_pack(to_, nb_pack<float, 2>{acc_[i_][j_][0], acc_[i_][j_][1]});");
-  out_.line(fmt::format("nb_store_pack(to_ + {}, nb_pack<float, 2>{{acc_[i_][j_][2], acc_[i_][j_][3]}});", 8 * pitch));
+  if (twined_columns_) {
+    out_.open(fmt::format("for (int j_ = 0; j_ < {}; j_ += 2) {{", columns_));
+    out_.line(fmt::format("float* const to_ = room_ + lane_ / 4 * {} + j_ * 8 + lane_ % 4 * 4;", first));
+    for (int row : {0, 2})
+      out_.line(fmt::format("nb_store_pack(to_{0}, nb_pack<float, 4>{{acc_[i_][j_][{1}], acc_[i_][j_ + 1][{1}], "
+                            "acc_[i_][j_][{2}], acc_[i_][j_ + 1][{2}]}});",
+                            row ? fmt::format(" + {}", second) : "", row, row + 1));
+  } else {
+    out_.open(fmt::format("for (int j_ = 0; j_ < {}; ++j_) {{", columns_));
+    out_.line(fmt::format("float* const to_ = room_ + lane_ / 4 * {} + j_ * 8 + lane_ % 4 * 2;", first));
+    out_.line("nb_store_pack(to_, nb_pack<float, 2>{acc_[i_][j_][0], acc_[i_][j_][1]});");
+    out_.line(fmt::format("nb_store_pack(to_ + {}, nb_pack<float, 2>{{acc_[i_][j_][2], acc_[i_][j_][3]}});", second));
+  }
   out_.close();
   out_.line("__syncwarp();");
   out_.open(fmt::format("for (int p_ = lane_; p_ < {}; p_ += 32) {{", kFragmentRows * along / width));
@@ -144,8 +159,9 @@ void StagedProduct::finish_by_elements() {
   out_.line("#pragma unroll");
   out_.open(fmt::format("for (int e_ = 0; e_ < {}; ++e_) {{", rows_ * columns_ * 4));
   out_.line(fmt::format("const int i_ = e_ / {}, j_ = e_ / 4 % {}, q_ = e_ % 4;", 4 * columns_, columns_));
-  element("m0_ + warp_m_ + i_ * 16 + lane_ / 4 + q_ / 2 * 8", "n0_ + warp_n_ + j_ * 8 + lane_ % 4 * 2 + q_ % 2",
-          "acc_[i_][j_][q_]");
+  std::string row = twined_rows_ ? "lane_ / 4 * 2 + q_ / 2" : "lane_ / 4 + q_ / 2 * 8";
+  std::string column = twined_columns_ ? "j_ / 2 * 16 + lane_ % 4 * 4 + q_ % 2 * 2 + j_ % 2" : "j_ * 8 + lane_ % 4 * 2 + q_ % 2";
+  element("m0_ + warp_m_ + i_ * 16 + " + row, "n0_ + warp_n_ + " + column, "acc_[i_][j_][q_]");
   out_.close();
 }
 

@@ -8,7 +8,8 @@
 
 namespace nabla::codegen {
 
-/// Each warp keeps `rows_` x `columns_` fragments of 16 x 8 results in acc_, which begin at warp_m_, warp_n_ of the tile.
+/// Each warp keeps `rows_` x `columns_` fragments of 16 x 8 results in acc_, which begin at warp_m_, warp_n_ of the tile. Rows of a
+/// fragment may lie by turns in its upper and its lower half (`twined_rows_`), columns in it and in the next (`twined_columns_`).
 class StagedProduct : public ProductPrinter {
  protected:
   StagedProduct(const Product& p, const kernel_ir::ProductMapping& cut, int threads, int tile_k, CppWriter& out, int& next_temp);
@@ -19,6 +20,9 @@ class StagedProduct : public ProductPrinter {
   virtual int stage() const = 0;
 
   bool copies() const { return a_.packs || b_.packs; }
+  static std::string type_of(const kernel_ir::FactorTile& o) { return storage_type(o.dtype); }
+  /// The tile of b, `a` elements behind that of a.
+  std::string behind_a(const std::string& a_tile, const std::string& constant) const;
   /// Where a thread's copies begin, once for a tile of the result.
   void begin_steps() { begin_steps("a", a_), begin_steps("b", b_); }
   /// Starts copies of a tile of both factors, where there is one of this number.
@@ -30,6 +34,7 @@ class StagedProduct : public ProductPrinter {
   std::string type_;
   kernel_ir::FactorTile a_, b_;
   int rows_ = 0, columns_ = 0;
+  bool twined_rows_ = false, twined_columns_ = false;
 
  private:
   int copies_of(const kernel_ir::FactorTile& o) const { return o.rows * tile_k_ / pack_ / threads_; }

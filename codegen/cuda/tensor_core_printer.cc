@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kStepBytes = 32;  // of k, in one mma
 
-/// Warps stand in a rectangle. A step of mma takes 32 bytes of k: 16 halves (m16n8k16) or 8 f32 (m16n8k8 of tf32), whose
-/// fragments are the same registers.
+/// Warps stand in a rectangle. A step of mma takes 32 bytes of k: 32 8-bit floats (m16n8k32), 16 halves (m16n8k16) or 8 f32
+/// (m16n8k8 of tf32), whose fragments are the same registers.
 class TensorCoreProduct : public StagedProduct {
  public:
   TensorCoreProduct(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp)
@@ -18,6 +18,7 @@ class TensorCoreProduct : public StagedProduct {
         warps_across_(threads / (32 * kWarpsDown)) {
     rows_ = cut.tile_rows / (kWarpsDown * kFragmentRows);
     columns_ = cut.tile_columns / (warps_across_ * kFragmentColumns);
+    twined_rows_ = bytes() && !a_.k_fast, twined_columns_ = bytes() && !b_.k_fast;
   }
 
  private:
@@ -92,7 +93,7 @@ class TensorCoreProduct : public StagedProduct {
   // ---- Fragments
   void load_fragments(const std::string& to, const std::string& tile, const std::string& k) {
     out_.line(fmt::format("const {}* const a_tile_ = tiles_ + ({}) % {} * {};", type_, tile, stages_, stage()));
-    out_.line(fmt::format("const {}* const b_tile_ = a_tile_ + {};", type_, a_.elements));
+    out_.line(fmt::format("const {}* const b_tile_ = {};", type_of(b_), behind_a("a_tile_", "const ")));
     out_.line(fmt::format("const int k_ = {};", k));
     out_.line(fmt::format("unsigned (&a_)[{}][4] = a_at_[{}], (&b_)[{}][2] = b_at_[{}];", rows_, to, columns_, to));
     out_.line("#pragma unroll");
@@ -109,19 +110,24 @@ class TensorCoreProduct : public StagedProduct {
   }
   void multiply_fragments(const std::string& from) {
     std::string mma = fmt::format("(acc_[i_][j_], a_at_[{0}][i_], b_at_[{0}][j_]", from);
-    mma = tf32() ? "nb_mma_1688_tf32" + mma + ")" : fmt::format("nb_mma_16816{}, {}{{}})", mma, type_);
+    mma = tf32()    ? "nb_mma_1688_tf32" + mma + ")"
+          : bytes() ? fmt::format("nb_mma_16832{}, {}{{}}, {}{{}})", mma, type_, type_of(b_))
+                    : fmt::format("nb_mma_16816{}, {}{{}})", mma, type_);
     out_.line("#pragma unroll");
     out_.line(fmt::format("for (int i_ = 0; i_ < {}; ++i_)", rows_));
     out_.line("#pragma unroll");
     out_.line(fmt::format("  for (int j_ = 0; j_ < {}; ++j_) {};", columns_, mma));
   }
   bool tf32() const { return dtype_ == DType::kF32; }
+  bool bytes() const { return bytes_of(dtype_) == 1; }
   // Of four 8 x 8 matrices (8 x 4 of f32) each lane names a row: of a k half, then of the other half of the results.
   void load_a() {
     if (a_.k_fast) {
       out_.line(
           fmt::format("nb_ldmatrix_x4(a_[i_], a_tile_ + (warp_m_ + i_ * 16 + lane_ % 16) * {} + k_ + lane_ / 16 * {});",
                       a_.pitch, pack_));
+    } else if (bytes()) {
+      out_.line(fmt::format("nb_ldmatrix_x4_bytes_trans(a_[i_], a_tile_ + k_ * {0} + warp_m_ + i_ * 16, {0});", a_.pitch));
     } else if (!tf32()) {
       out_.line(fmt::format(
           "const int row_ = k_ + lane_ % 8 + lane_ / 16 * 8, column_ = warp_m_ + i_ * 16 + lane_ / 8 % 2 * 8;"));
@@ -137,6 +143,10 @@ class TensorCoreProduct : public StagedProduct {
     if (b_.k_fast) {
       out_.line("const int row_ = warp_n_ + j_ * 8 + lane_ % 8 + lane_ / 16 * 8;");
       out_.line(fmt::format("nb_ldmatrix_x4(b_[j_], b_tile_ + row_ * {} + k_ + lane_ / 8 % 2 * {});", b_.pitch, pack_));
+    } else if (bytes()) {
+      out_.line("unsigned y_[4];");
+      out_.line(fmt::format("nb_ldmatrix_x4_bytes_trans(y_, b_tile_ + k_ * {0} + warp_n_ + j_ * 8, {0});", b_.pitch));
+      out_.line("for (int r_ = 0; r_ < 4; ++r_) b_[j_ + r_ % 2][r_ / 2] = y_[r_];");
     } else if (!tf32()) {
       out_.line("const int row_ = k_ + lane_ % 16, column_ = warp_n_ + j_ * 8 + lane_ / 16 * 8;");
       out_.line(fmt::format("nb_ldmatrix_x4_trans(b_[j_], b_tile_ + row_ * {} + column_);", b_.pitch));

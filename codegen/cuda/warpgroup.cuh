@@ -9,6 +9,16 @@ template <bool k_fast> NB_FN int nb_wg_place(unsigned x, unsigned y) {
   else return x / 64 * 4096 + y * 64 + ((x % 64 / 8) ^ (y % 8)) * 8 + x % 8;
 }
 
+// The same of 8-bit floats, of which a row has 128 of k: wgmma takes no others than such with k fastest.
+NB_FN int nb_wg_place_bytes(unsigned x, unsigned y) { return x * 128 + ((y / 16) ^ (x % 8)) * 16 + y % 16; }
+// What tensor cores have summed of a tile joins what f32 keeps.
+template <int fragments> NB_FN void nb_wg_add(float (&d)[1][fragments][4], const float (&part)[1][fragments][4]) {
+#pragma unroll
+  for (int n = 0; n < fragments; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) d[0][n][e] += part[0][n][e];
+}
+
 // This thread's warpgroup: a shuffle tells the compiler that a warp agrees, so that places of tiles stay in uniform registers.
 NB_FN int nb_wg_group() { return __shfl_sync(0xffffffffu, int(threadIdx.x / 128), 0); }
 
@@ -44,6 +54,18 @@ NB_FN void nb_wg_mma_of(float (&d)[1][fragments][4], const unsigned (&a)[4], con
     }
     nb_mma_16816(d[0][n], a, y, T{});
   }
+}
+// d += A B of 8-bit floats, `step` x 32 elements of k; the first step begins the sums.
+template <int fragments, class A, class B> NB_FN void nb_wg_mma_bytes(float (&d)[1][fragments][4], const A* a, const B* b, int step) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  for (int n = 0; n < fragments; ++n)
+    for (int e = 0; e < 4; ++e) {
+      const int row = warp * 16 + lane / 4 + e / 2 * 8, column = n * 8 + lane % 4 * 2 + e % 2;
+      d[0][n][e] = tensor_core_sum<32, 13>(step > 0 ? d[0][n][e] : 0, 32, [&](int i) {
+        const int k = step * 32 + i;
+        return double(nb_widen(a[nb_wg_place_bytes(row, k)])) * double(nb_widen(b[nb_wg_place_bytes(column, k)]));
+      });
+    }
 }
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define NB_SHARED_TILES(T, name)                                    \
@@ -114,5 +136,15 @@ NB_FN void nb_wg_mma(float (&d)[1][fragments][4], const T* a, const T* b, int st
 template <int k, int fragments, class T>
 NB_FN void nb_wg_mma_of(float (&d)[1][fragments][4], const unsigned (&a)[4], const T* b, int step) {
   nb_wgmma_of(d[0], a, nb_wg_tile(b, k * 128) + step * 128, T{});
+}
+// d += A B of 8-bit floats, `step` x 32 elements of k; the first step begins the sums.
+#define NB_WGMMA_F8(A, B)                                                                                                 \
+  NB_FN void nb_wgmma_bytes(float (&d)[16][4], nb_u64 x, nb_u64 y, int adds, nb_f8##A, nb_f8##B) {                        \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k32.f32." #A "." #B           \
+                 " {" NB_D_128 "}, %64, %65, p, 1, 1;}" : NB_R_128 : "l"(x), "l"(y), "r"(adds));                          \
+  }
+NB_WGMMA_F8(e4m3, e4m3) NB_WGMMA_F8(e4m3, e5m2) NB_WGMMA_F8(e5m2, e4m3) NB_WGMMA_F8(e5m2, e5m2)
+template <class A, class B> NB_FN void nb_wg_mma_bytes(float (&d)[1][16][4], const A* a, const B* b, int step) {
+  nb_wgmma_bytes(d[0], nb_wg_tile(a) + step * 2, nb_wg_tile(b) + step * 2, step > 0, A{}, B{});
 }
 #endif

@@ -250,14 +250,13 @@ GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m, boo
   std::optional<DType> dtype = common_dtype(p);
   out.factors = m.by == ProductMapping::By::kThreads ? p.c.dtype : dtype.value_or(p.c.dtype);
   const double bytes = dtype ? bytes_of(*dtype) : 4;
-  double of_k = kTensorTileBytes / bytes;
-  if (m.by == ProductMapping::By::kWarpgroups) of_k = kWarpgroupK;
+  double of_k = (m.by == ProductMapping::By::kWarpgroups ? kWarpgroupTileBytes : kTensorTileBytes) / bytes;
   if (m.by == ProductMapping::By::kThreads) of_k = kThreadTileK;
   const double deep = up(size(p.c.k), of_k);
   out.turns = tiles * g.threads / kWarp;
   out.multiply_adds = tiles * m.tile_rows * m.tile_columns * deep;
-  out.ahead = std::max(1, m.stages - (m.by == ProductMapping::By::kWarpgroups ? 2 : 1));
-  if (m.by == ProductMapping::By::kWarpgroups) out.steps = out.turns * deep / kWarpgroupK;
+  out.ahead = std::max(1, m.stages - (m.by == ProductMapping::By::kWarpgroups && bytes > 1 ? 2 : 1));
+  if (m.by == ProductMapping::By::kWarpgroups) out.steps = out.turns * deep / of_k;
   double rest = most(kernel_work(k).bytes) - bytes * (size(p.c.m) + size(p.c.n)) * size(p.c.k);
   // One of several grids writes sums into a workspace.
   if (!alone) rest = bytes_of_array(k.buffers[static_cast<size_t>(std::get<Store>(k.body.back().node).buffer)]);

@@ -40,6 +40,7 @@ ProductRate product_rate(DType factors, const Target& target) {
   const CudaFacts& gpu = target.cuda;
   if (factors == DType::kF64) return {"f64", gpu.f32_tflops / 2 * kFlopsPerUs};
   if (factors == DType::kBF16 || factors == DType::kF16) return {"f32", gpu.tensor_tflops * kFlopsPerUs};
+  if (is_float(factors) && bytes_of(factors) == 1 && gpu.multiplies_bytes()) return {"f32", gpu.f8_tflops * kFlopsPerUs};
   if (factors == DType::kF32 && target.tf32) return {"tf32", gpu.tensor_tflops / 2 * kFlopsPerUs};
   return {"f32", gpu.f32_tflops * kFlopsPerUs};
 }
@@ -59,7 +60,7 @@ double least_us(const Work& work, const Target& target) {
 double library_us(const Work& work, const Target& target) {
   double moved = static_cast<double>(work.bytes.bounds().max) / bytes_per_us(target);
   ProductRate rate = product_rate(work.factors, target);
-  bool tensor = bytes_of(work.factors) == 2 || rate.compute == "tf32";
+  bool tensor = bytes_of(work.factors) <= 2 || rate.compute == "tf32";
   return kLaunchUs + moved + static_cast<double>(work.flops.bounds().max) / (rate.flops_per_us * (tensor ? kShareOfTensorCores : 1));
 }
 

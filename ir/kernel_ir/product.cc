@@ -39,18 +39,19 @@ bool has_epilogue(const Kernel& k, const Let& product) {
 bool ends_inside_of_packs(const Product& p, bool k_fast, int pack) {
   return k_fast && p.rest_of_k && !(p.whole_k.is_static() && p.whole_k.value() % pack == 0);
 }
+bool is_byte_float(DType d) { return is_float(d) && bytes_of(d) == 1; }
 
 FactorTile tile_of(const Product& p, const Expr& load, int other, int rows) {
   const Kernel& k = p.kernel;
   int bytes = bytes_of(k.buffers[load->ref].dtype), pack = 16 / bytes, tile_k = kTensorTileBytes / bytes;
   bool k_fast = p.walks(load, p.last_of(p.c.k)) || !p.walks(load, p.last_of(other));
-  FactorTile t{load, other, rows, k_fast, false, 0, 0};
+  FactorTile t{load, k.buffers[load->ref].dtype, other, rows, k_fast, false, 0, 0};
   int fast = p.last_of(k_fast ? p.c.k : other);
   const ir::Dim& size = k.axes[fast].extent;
   std::optional<Affine> flat = flat_offset(load->args, k.buffers[load->ref].shape);
   t.packs = flat && flat->of(fast).is(1) && packs_divide(*flat, fast, pack) && size.is_static() &&
             size.value() % pack == 0 && !ends_inside_of_packs(p, k_fast, pack) && !(load->guard && uses_axis(load->guard, fast));
-  t.pitch = k_fast ? tile_k + pack : rows + 8;
+  t.pitch = k_fast ? tile_k + pack : rows + std::max(8, pack);
   t.elements = (k_fast ? rows : tile_k) * t.pitch;
   return t;
 }
@@ -118,14 +119,17 @@ Expr of_own_element(const Expr& e) {
 
 std::optional<DType> common_dtype(const Product& p) {
   auto exact = [&](Expr e, const Expr& load) {
+    auto keeps = [&](DType to) {
+      bool halves = to == DType::kBF16 || to == DType::kF16;
+      return to == DType::kF32 || to == load->dtype || (halves && is_byte_float(load->dtype));
+    };
     for (; e.id() != load.id(); e = e->args[0])
-      if (e->kind != ExprKind::kCall || e->fn->name != "convert" ||
-          (e->dtype != DType::kF32 && e->dtype != load->dtype))
-        return false;
+      if (e->kind != ExprKind::kCall || e->fn->name != "convert" || !keeps(e->dtype)) return false;
     return !load->guard || (load->fill->kind == ExprKind::kConst && load->fill->number == 0);
   };
-  DType d = p.kernel.buffers[p.c.lhs->ref].dtype;
-  bool both = p.kernel.buffers[p.c.rhs->ref].dtype == d && exact(p.lhs, p.c.lhs) && exact(p.rhs, p.c.rhs);
+  DType d = p.kernel.buffers[p.c.lhs->ref].dtype, other = p.kernel.buffers[p.c.rhs->ref].dtype;
+  bool alike = other == d || (is_byte_float(d) && is_byte_float(other));
+  bool both = alike && exact(p.lhs, p.c.lhs) && exact(p.rhs, p.c.rhs);
   return both ? std::optional(d) : std::nullopt;
 }
 

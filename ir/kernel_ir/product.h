@@ -45,12 +45,14 @@ constexpr int kWarpsDown = 2;                            ///< of a block; the ot
 /// Floats from one row to the next of 16 rows of a warp's results, `columns` fragments wide, on their way to memory.
 constexpr int epilogue_pitch(int columns) { return columns * kFragmentColumns + 8; }
 
-/// The dtype that both factors have in memory, where their conversions keep every bit and what is missing reads as 0.
+/// The dtype that both factors have in memory, where their conversions keep every bit and what is missing reads as 0; of two
+/// different 8-bit floats, which tensor cores multiply too, that of lhs.
 std::optional<DType> common_dtype(const Product& product);
 
 /// A factor and its tile: rows of k where the factor's neighbours in memory lie along k, else columns of it.
 struct FactorTile {
   Expr load;
+  DType dtype;   ///< in memory
   int other;     ///< the factor's axis beside k
   int rows;      ///< of the tile, along `other`
   bool k_fast;   ///< neighbours lie along k
@@ -74,7 +76,8 @@ constexpr int thread_pitch(int side, int bytes) { return side + 16 / bytes; }
 bool is_copied(const Product& product, Expr factor);
 
 // ---- Tiles of warpgroups
-constexpr int kWarpgroupThreads = 128, kWarpgroupRows = 64, kWarpgroupK = 64;  ///< k: halves of a tile, 128 bytes
+constexpr int kWarpgroupThreads = 128, kWarpgroupRows = 64, kWarpgroupTileBytes = 128;  ///< bytes: of k, in a tile of a factor
+constexpr int kWarpgroupK = kWarpgroupTileBytes / 2;                                    ///< so many halves
 
 // ---- Attention
 /// Of so many features, those of q and of the result together, that the sums of the gradients of keys and of values do not fit into

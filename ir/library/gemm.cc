@@ -49,7 +49,10 @@ std::optional<GemmProblem> gemm_problem(const Node& node, const Function& f) {
     return s;
   };
   GemmProblem p;
+  const DType result = f.type(node.results[0]).dtype;
   p.dtype = a.dtype;
+  if (b.dtype != a.dtype) p.dtype_b = b.dtype;
+  if (result != a.dtype) p.dtype_c = result;
   p.m = product(a.shape, l.free), p.n = product(b.shape, r.free), p.k = product(a.shape, l.contract);
   if (!l.batch.empty()) {
     p.batch = a.shape[l.batch[0]];
@@ -68,9 +71,35 @@ std::optional<GemmProblem> gemm_problem(const Node& node, const Function& f) {
   return p;
 }
 
+std::optional<ByteFactors> byte_factors(const Node& dot, const Function& f, const std::vector<int>& producers) {
+  auto bytes = [&](ValueId id) -> ValueId {
+    const Node* maker = producers[id] < 0 ? nullptr : &f.nodes[producers[id]];
+    if (!maker || maker->op->name != "convert") return -1;
+    const DType from = f.type(maker->operands[0]).dtype, to = f.type(id).dtype;
+    bool keeps = is_float(from) && bytes_of(from) == 1 && is_float(to) && to != DType::kF64 && bytes_of(to) > 1;
+    return keeps ? maker->operands[0] : -1;
+  };
+  const ValueId lhs = bytes(dot.operands[0]), rhs = bytes(dot.operands[1]);
+  return lhs < 0 || rhs < 0 ? std::nullopt : std::optional(ByteFactors{lhs, rhs});
+}
+
+namespace {
+
+// What cuBLASLt's manual asks of 8-bit floats: k fastest in both, 16 bytes from a row to the next, no product of two e5m2.
+bool takes_bytes(const GemmProblem& p, const Target& target) {
+  if (!is_float(p.dtype) || bytes_of(p.dtype) > 1 || !target.cuda.multiplies_bytes()) return false;
+  auto packs = [](const Dim& size) { return size.is_static() && size.value() % 16 == 0; };
+  bool wide = p.dtype_c == DType::kBF16 || p.dtype_c == DType::kF16 || p.dtype_c == DType::kF32;
+  bool e5m2 = p.dtype == DType::kF8E5M2 && p.type_b() == DType::kF8E5M2;
+  return wide && !e5m2 && !p.transpose_a && p.transpose_b && packs(p.n) && packs(p.k) && p.lda == p.k && p.ldb == p.k;
+}
+
+}  // namespace
+
 std::string gemm_choice(const GemmProblem& p, const Target& target) {
   bool known = p.dtype == DType::kF32;
-  if (target.is_cuda()) known |= p.dtype == DType::kBF16 || p.dtype == DType::kF16 || p.dtype == DType::kF64;
+  if (target.is_cuda()) known |= p.dtype == DType::kBF16 || p.dtype == DType::kF16 || p.dtype == DType::kF64 ||
+                                   takes_bytes(p, target);
   if (!target.library || !known) return "generated";
   auto measured = target.choices.find(p.key());
   if (measured == target.choices.end()) measured = target.choices.find("gemm");

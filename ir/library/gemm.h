@@ -22,8 +22,15 @@ struct GemmProblem : GemmProblemOf<Dim> {
 };
 
 /// The problem of a `gemm`, with what it does to the product, or of a dot_general whose operands are normalised (the pass
-/// prepare); nullopt where it is none: no free dimension on one side, or a size that may be 0.
+/// prepare); nullopt where it is none: no free dimension on one side, or a size that may be 0. Of 8-bit floats results may have more bits.
 std::optional<GemmProblem> gemm_problem(const Node& node, const Function& function);
+
+/// The 8-bit floats that both factors of a product are, under conversions to the product's dtype that keep them: what cuBLASLt takes in
+/// their place. nullopt where they are not.
+struct ByteFactors {
+  ValueId lhs, rhs;
+};
+std::optional<ByteFactors> byte_factors(const Node& dot, const Function& function, const std::vector<int>& producers);
 
 /// "generated", or an implementation that the target has for it.
 std::string gemm_choice(const GemmProblem& problem, const Target& target);

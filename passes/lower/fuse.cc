@@ -6,6 +6,7 @@
 
 #include "ir/library/call.h"
 #include "passes/lower/build_kernel.h"
+#include "passes/lower/byte_factors.h"
 #include "passes/lower/launch.h"
 #include "passes/lower/library_fallbacks.h"
 #include "passes/lower/prepare.h"
@@ -71,6 +72,7 @@ class FunctionLowering {
       needed.insert(needed.end(), f_.nodes[n].operands.begin(), f_.nodes[n].operands.end());
     for (const Tensor& t : graph.tensors)
       reads_.push_back(t.kind == TensorKind::kView ? std::vector<int>{t.base} : loads_of(t.formula));
+    if (!one_per_op(context_)) read_byte_factors(graph, context_.target);
     FusionLimits limits = fusion_limits(context_.target);
     if (one_per_op(context_)) {
       limits.fuse = false;

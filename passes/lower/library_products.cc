@@ -14,6 +14,7 @@ struct Product {
   ir::ValueId addend = -1;
   const ir::Node* activation = nullptr;  // relu or gelu
   std::string implementation;
+  std::optional<ir::ByteFactors> bytes;  // in the place of the product's own factors
 };
 
 class Products {
@@ -34,17 +35,24 @@ class Products {
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       const ir::Node& n = f_.nodes[i];
       if (n.op->lower != ir::Lowering::kContraction) continue;
-      std::optional<ir::GemmProblem> problem = ir::gemm_problem(n, f_);
+      std::optional<ir::ByteFactors> bytes = target_.cuda.multiplies_bytes() ? ir::byte_factors(n, f_, makers_) : std::nullopt;
+      std::optional<ir::GemmProblem> problem = ir::gemm_problem(bytes ? of_bytes(n, *bytes) : n, f_);
       std::string choice = problem ? ir::gemm_choice(*problem, target_) : "generated";
       if (choice == "generated") continue;
       out.push_back(target_.is_cuda() ? follow(static_cast<int>(i), *problem) : Product{{static_cast<int>(i)}});
-      out.back().implementation = choice;
+      out.back().implementation = choice, out.back().bytes = bytes;
       for (int node : out.back().nodes) claimed_[node] = true;
     }
     return out;
   }
 
  private:
+  static ir::Node of_bytes(const ir::Node& dot, const ir::ByteFactors& bytes) {
+    ir::Node out = dot;
+    out.operands = {bytes.lhs, bytes.rhs};
+    return out;
+  }
+
   Product follow(int dot, const ir::GemmProblem& problem) const {
     Product out{{dot}};
     std::vector<int> after;                         // reshapes that count only if something follows
@@ -66,9 +74,9 @@ class Products {
     return out;
   }
 
-  // result + broadcast(bias): one value per column, in one matrix.
+  // result + broadcast(bias): one value per column, in one matrix; of 8-bit floats the library takes none in f32.
   bool take_bias(const ir::Node& n, ir::ValueId result, const ir::GemmProblem& problem, Product& out) const {
-    if (n.op->name != "add" || out.bias >= 0 || !problem.batch.is(1)) return false;
+    if (n.op->name != "add" || out.bias >= 0 || !problem.batch.is(1) || problem.dtype_c == DType::kF32) return false;
     ir::ValueId other = n.operands[n.operands[0] == result ? 1 : 0];
     const ir::Node* spread = makers_[other] < 0 ? nullptr : &f_.nodes[makers_[other]];
     if (!spread || spread->op->name != "broadcast_in_dim") return false;
@@ -109,12 +117,14 @@ class Products {
 LibraryCall call_of(const Product& p, const ir::Function& f) {
   const ir::Node& dot = f.nodes[p.nodes[0]];
   std::vector<LibraryCall::Operand> operands = {{dot.operands[0], {}}, {dot.operands[1], {}}};
+  if (p.bytes) operands = {{p.bytes->lhs, {}}, {p.bytes->rhs, {}}};
   if (p.bias >= 0) operands.push_back({p.bias, {}});
   if (p.addend >= 0) operands.push_back({p.addend, {}, f.type(dot.results[0]).shape});
   ir::Attrs attrs = dot.attrs;
   attrs.set("addend", p.addend >= 0);
   attrs.set("activation", p.activation ? p.activation->op->name : std::string("none"));
   attrs.set("implementation", p.implementation);
+  if (p.bytes) attrs.set("widened", std::string(name_of(f.type(dot.results[0]).dtype)));
   return {p.nodes, operands, {}, "gemm", attrs};
 }
 

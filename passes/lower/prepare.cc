@@ -41,14 +41,30 @@ ir::DotSides sides_of(const ir::Function& f, const ir::Node& dot) {
   return ir::dot_sides(dot, f.type(dot.operands[0]).rank(), f.type(dot.operands[1]).rank());
 }
 
+// An operand in its parts. Where `bytes_multiply`, a conversion of 8-bit floats comes last: what it converts is what the product
+// may read, and there is less of it to move.
+Merged side_of(const ir::Function& f, ir::ValueId operand, const ir::DotSide& side, const std::vector<int>& makers, bool bytes_multiply,
+               FunctionCopy& copy) {
+  const ir::Node* maker = makers[operand] < 0 ? nullptr : &f.nodes[makers[operand]];
+  bool widens = bytes_multiply && maker && maker->op->name == "convert";
+  const DType from = widens ? f.type(maker->operands[0]).dtype : DType::kF32;
+  if (!is_float(from) || bytes_of(from) > 1) return merge(copy.at(operand), side);
+  Merged out = merge(copy.at(maker->operands[0]), side);
+  copy.builder().set_computes({makers[operand]});
+  out.value = ir::convert(out.value, f.type(operand).dtype);
+  copy.builder().set_computes({});
+  return out;
+}
+
 // Around the product, what brings operands and result into shape is nobody's work.
-void copy_dot(const ir::Function& f, const ir::Node& n, FunctionCopy& copy) {
+void copy_dot(const ir::Function& f, const ir::Node& n, const std::vector<int>& makers, bool bytes_multiply, FunctionCopy& copy) {
   ir::FunctionBuilder& b = copy.builder();
   int index = static_cast<int>(&n - f.nodes.data());
   ir::DotSides sides = sides_of(f, n);
   b.set_location(n.location);
   b.set_computes({});
-  Merged lhs = merge(copy.at(n.operands[0]), sides.lhs), rhs = merge(copy.at(n.operands[1]), sides.rhs);
+  Merged lhs = side_of(f, n.operands[0], sides.lhs, makers, bytes_multiply, copy);
+  Merged rhs = side_of(f, n.operands[1], sides.rhs, makers, bytes_multiply, copy);
   b.set_computes({index});
   ir::Val out = b.op(n.op->name, {lhs.value, rhs.value},
                      {{"lhs_contract", one(lhs.contract)},
@@ -85,13 +101,15 @@ std::vector<bool> shared_results(const ir::Function& f, const ir::Module& m) {
   return out;
 }
 
-ir::FunctionPtr prepared(const ir::Function& f, const ir::Module& m, const ir::OpTable& ops) {
-  FunctionCopy copy(f, ops, &m);
+ir::FunctionPtr prepared(const ir::Function& f, const ir::Module& m, const PassContext& context) {
+  FunctionCopy copy(f, context.ops, &m);
+  const std::vector<int> makers = ir::producers(f);
+  const bool bytes_multiply = context.target.cuda.multiplies_bytes();
   ir::FunctionBuilder& b = copy.builder();
   for (const ir::Node& n : f.nodes) {
     b.set_computes({static_cast<int>(&n - f.nodes.data())});
     if (n.op->lower == ir::Lowering::kContraction)
-      copy_dot(f, n, copy);
+      copy_dot(f, n, makers, bytes_multiply, copy);
     else
       copy.copy(n);
   }
@@ -115,7 +133,7 @@ Result<ir::Module> prepare(const ir::Module& module, PassContext& context) {
   ir::Module out = module;
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("prepare on @" + f->name);
-    f = prepared(*f, module, context.ops);
+    f = prepared(*f, module, context);
   }
   return out;
 }

@@ -14,11 +14,12 @@ class ProductScheduler {
  public:
   ProductScheduler(const Product& p, const ir::Target& target) : p_(p), target_(target) {}
 
-  // f32 sums of bf16 or of f16, or of f32 where the target may round factors to tf32.
+  // f32 sums of bf16 or of f16, of 8-bit floats where tensor cores take them, or of f32 where the target may round factors to tf32.
   bool fits_tensor_cores() const {
     bool worth = most(p_.c.m) >= 16 && most(p_.c.n) >= 8 && most(p_.c.k) >= 16;
     std::optional<DType> d = common_dtype(p_);
-    bool known = d && (d == DType::kBF16 || d == DType::kF16 || (d == DType::kF32 && target_.tf32));
+    bool known = d && (d == DType::kBF16 || d == DType::kF16 || (d == DType::kF32 && target_.tf32) ||
+                       (is_float(*d) && bytes_of(*d) == 1 && target_.cuda.multiplies_bytes()));
     return worth && is_float(p_.c.dtype) && p_.c.dtype != DType::kF64 && known;
   }
   // Sums in registers, of tiles that are not mostly empty.
@@ -46,16 +47,23 @@ class ProductScheduler {
     return {m, block_count(tiles(m.tile_rows, m.tile_columns)), threads, shared_bytes, beside};
   }
 
-  // Factors of halves whose tiles are copied by packs that move evenly along k, on a chip that has wgmma.
+  // Factors of halves whose tiles are copied by packs that move evenly along k, on a chip that has wgmma; of 8-bit floats those that lie
+  // with k fastest, for wgmma turns none.
   bool fits_warpgroups() const {
-    bool halves = bytes_of(*common_dtype(p_)) == 2, large = most(p_.c.m) > 64 && most(p_.c.n) > 64 && most(p_.c.k) >= kWarpgroupK;
-    return has_warpgroups(target_) && halves && large && step_of_copies(p_, lhs_tile(p_, 128)) && step_of_copies(p_, rhs_tile(p_, 128));
+    const int bytes = bytes_of(*common_dtype(p_));
+    bool large = most(p_.c.m) > 64 && most(p_.c.n) > 64 && most(p_.c.k) >= kWarpgroupTileBytes / bytes;
+    if (!has_warpgroups(target_) || bytes > 2 || !large) return false;
+    FactorTile a = lhs_tile(p_, 128), b = rhs_tile(p_, 128);
+    return (bytes == 2 || (a.k_fast && b.k_fast)) && step_of_copies(p_, a) && step_of_copies(p_, b);
   }
   Grid by_warpgroups() const {
+    // Of 8-bit floats registers hold the sums of a tile of k beside those of all, and leave no room for a second block.
+    if (bytes_of(*common_dtype(p_)) == 1)
+      return of({ProductMapping::By::kWarpgroups, 128, 128, 6}, 2 * kWarpgroupThreads, 6 * (128 + 128) * kWarpgroupTileBytes, 1);
     // The wider tile reads its factors less often, and leaves no room for a second block.
     bool wide = most(p_.c.n) > 128 && tiles(128, 256).bounds().min >= target_.cuda.multiprocessors;
     int rows = 128, columns = wide ? 256 : 128, beside = wide ? 1 : 2, stages = wide ? 4 : 3;
-    int threads = rows / kWarpgroupRows * kWarpgroupThreads, stage = (rows + columns) * kWarpgroupK * 2;
+    int threads = rows / kWarpgroupRows * kWarpgroupThreads, stage = (rows + columns) * kWarpgroupTileBytes;
     return of({ProductMapping::By::kWarpgroups, rows, columns, stages}, threads, stages * stage, beside);
   }
 
@@ -79,13 +87,16 @@ class ProductScheduler {
   // another: that pays where there are tiles enough for every multiprocessor.
   Grid on_tensor_cores() const {
     bool large = most(p_.c.m) > 64 && most(p_.c.n) > 64;
-    bool widest = large && p_.parts.empty() && most(p_.c.n) > 128 && tiles(128, 256).bounds().min >= 2 * target_.cuda.multiprocessors;
-    int down = large ? 4 : 2, warps_across = large ? 4 : 2, across = widest ? 8 : 4, beside = widest ? 1 : 2;
+    // Fragments of bytes are turned, or converted, in registers of their own, which leave none for wider tiles or a second block.
+    const bool bytes = bytes_of(*common_dtype(p_)) == 1;
+    bool many = tiles(128, 256).bounds().min >= 2 * target_.cuda.multiprocessors;
+    bool widest = large && p_.parts.empty() && most(p_.c.n) > 128 && many && !bytes;
+    int down = large ? 4 : 2, warps_across = large ? 4 : 2, across = widest ? 8 : 4, beside = widest || (bytes && large) ? 1 : 2;
     ProductMapping m{ProductMapping::By::kWarps, kWarpsDown * down * kFragmentRows, warps_across * across * kFragmentColumns};
     FactorTile a = lhs_tile(p_, m.tile_rows), b = rhs_tile(p_, m.tile_columns);
     int stage = (a.elements + b.elements) * bytes_of(*common_dtype(p_));
     // Up to four tiles, of which all but one are on their way.
-    m.stages = a.packs || b.packs ? (widest ? 4 : 3) : 2;
+    m.stages = a.packs || b.packs ? (beside == 1 ? 4 : 3) : 2;
     while (m.stages > 2 && (beside * (m.stages * stage + kSystemShared) > target_.cuda.shared_bytes ||
                             m.stages * stage > target_.cuda.block_shared_bytes))
       --m.stages;

@@ -85,7 +85,7 @@ class Splitter {
   }
   int64_t tile_k() const {
     if (cut_.by == ProductMapping::By::kThreads) return kThreadTileK;
-    return cut_.by == ProductMapping::By::kWarps ? kTensorTileBytes / bytes_of(factors_) : kWarpgroupK;
+    return (cut_.by == ProductMapping::By::kWarps ? kTensorTileBytes : kWarpgroupTileBytes) / bytes_of(factors_);
   }
   bool by_threads() const { return cut_.by == ProductMapping::By::kThreads; }
   // With slices there are enough for the largest tiles.

@@ -99,9 +99,12 @@ Replacement reverse_reverse(const Candidate& c) {
 }
 
 // A product reads its operand in any order of dimensions; the free ones must stay in order, for they order the
-// result.
+// result. 8-bit floats are read through their conversion, as kernels read them.
 Replacement dot_of_transpose(const Candidate& c, int side) {
   const Node* inner = c.made_by(c.operand(side), "transpose");
+  const Node* widening = inner ? nullptr : c.made_by(c.operand(side), "convert");
+  const DType narrow = widening ? c.operand_of(*widening).dtype() : DType::kF32;
+  if (is_float(narrow) && bytes_of(narrow) == 1) inner = c.made_by(c.operand_of(*widening), "transpose");
   if (!inner) return std::nullopt;
   const Ints& permutation = inner->attrs.get_ints("permutation");
   std::string prefix = side == 0 ? "lhs_" : "rhs_";
@@ -121,7 +124,7 @@ Replacement dot_of_transpose(const Candidate& c, int side) {
     attrs.set(prefix + part, dims);
   }
   Vals operands = c.operands;
-  operands[side] = c.operand_of(*inner);
+  operands[side] = widening ? convert(c.operand_of(*inner), c.operand(side).dtype()) : c.operand_of(*inner);
   return Vals{c.b.op(c.op.name, operands, attrs)};
 }
 
@@ -210,7 +213,7 @@ std::vector<Rule> movement_rules() {
        transpose_of_dot},
       {"dot-of-transposed-lhs",
        "dot_general(transpose(x), y) -> dot_general(x, y) with other dimension numbers, where "
-       "the free dimensions keep their order",
+       "the free dimensions keep their order; also of convert(transpose(x)) where x has 8-bit floats",
        {"dot_general"},
        dot_of_transposed_lhs},
       {"dot-of-transposed-rhs",

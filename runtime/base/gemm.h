@@ -31,6 +31,10 @@ struct GemmProblemOf {
   bool bias = false;    ///< n elements, added to every row
   bool addend = false;  ///< lies as C does, and may be C
   bool tf32 = false;    ///< the factors of an f32 product may be rounded to tf32
+  /// Of 8-bit floats B may have another format than A, and C, bias and addend have more bits; kBool: as `dtype`, which is that of A.
+  DType dtype_b = DType::kBool, dtype_c = DType::kBool;
+  DType type_b() const { return dtype_b == DType::kBool ? dtype : dtype_b; }
+  DType type_c() const { return dtype_c == DType::kBool ? dtype : dtype_c; }
   auto operator<=>(const GemmProblemOf&) const = default;
 
   /// Each with how it stands in the key; the sizes are in the order of Gemm.sizes in runtime/format/program.fbs.
@@ -53,7 +57,9 @@ struct GemmProblemOf {
                       in_key_of_call("bias", &P::bias, "bias"),
                       in_key_of_call("addend", &P::addend, "add"),
                       in_key_of_call("activation", &P::activation),
-                      in_key_of_call("tf32", &P::tf32, "tf32")};
+                      in_key_of_call("tf32", &P::tf32, "tf32"),
+                      in_key_of_call("dtype_b", &P::dtype_b),
+                      in_key_of_call("dtype_c", &P::dtype_c)};
   }
   /// Dense operands. False where a size is 0, or an operand larger than any array.
   bool complete() {

@@ -10,7 +10,7 @@ namespace {
 // cublasStatus_t, cublasComputeType_t, cudaDataType_t, cublasOperation_t
 constexpr int kOk = 0;
 constexpr int kCompute32 = 68, kCompute64 = 70, kComputeTf32 = 77;
-constexpr int kReal32 = 0, kReal64 = 1, kReal16 = 2, kRealB16 = 14;
+constexpr int kReal32 = 0, kReal64 = 1, kReal16 = 2, kRealB16 = 14, kRealE4m3 = 28, kRealE5m2 = 29;
 constexpr int32_t kTranspose = 1;
 // cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t
 constexpr int kTransposeFirst = 3, kTransposeSecond = 4, kEpilogue = 7, kBias = 8;
@@ -38,6 +38,10 @@ int real_type(DType dtype) {
       return kReal16;
     case DType::kBF16:
       return kRealB16;
+    case DType::kF8E4M3:
+      return kRealE4m3;
+    case DType::kF8E5M2:
+      return kRealE5m2;
     default:
       return kReal32;
   }
@@ -128,25 +132,26 @@ Result<std::unique_ptr<CublasLtGemm>> CublasLt::call(const GemmSpec& spec) {
 
 // The library counts along columns, and what lies row by row is to it the transposed matrix. So it is asked for
 // C^T = op(B)^T op(A)^T: B is its first factor and A its second, the transpositions and leading dimensions are those
-// that the operands have here, and the bias, one value per column of C, is one per row of C^T, as it wants it.
+// that the operands have here, and the bias, one value per column of C, is one per row of C^T, as it wants it. Sums of 8-bit floats
+// are moved to f32 now and then as long as nobody asks for fast accumulation; their scales are 1.
 Status CublasLtGemm::describe() {
   const CublasLt::Functions& f = *library_.functions_;
-  int type = real_type(spec_.dtype), scale = spec_.dtype == DType::kF64 ? kReal64 : kReal32;
+  int scale = spec_.dtype == DType::kF64 ? kReal64 : kReal32;
   int compute = spec_.dtype == DType::kF64 ? kCompute64 : spec_.tf32 ? kComputeTf32 : kCompute32;
   int status = kOk;
   auto run = [&](int result) { status = status == kOk ? result : status; };
-  auto layout = [&](void*& out, bool transposed, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
+  auto layout = [&](void*& out, DType type, bool transposed, int64_t rows, int64_t columns, int64_t leading, int64_t stride) {
     if (transposed) std::swap(rows, columns);
     auto count = static_cast<int32_t>(spec_.batch);
-    run(f.layout_create(&out, type, static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), leading));
+    run(f.layout_create(&out, real_type(type), static_cast<uint64_t>(columns), static_cast<uint64_t>(rows), leading));
     if (status != kOk || count == 1) return;
     run(f.layout_set(out, kBatchCount, &count, sizeof count));
     run(f.layout_set(out, kBatchStride, &stride, sizeof stride));
   };
   run(f.desc_create(&desc_, compute, scale));
-  layout(first_, spec_.transpose_b, spec_.k, spec_.n, spec_.ldb, spec_.stride_b);
-  layout(second_, spec_.transpose_a, spec_.m, spec_.k, spec_.lda, spec_.stride_a);
-  layout(result_, false, spec_.m, spec_.n, spec_.ldc, spec_.stride_c);
+  layout(first_, spec_.type_b(), spec_.transpose_b, spec_.k, spec_.n, spec_.ldb, spec_.stride_b);
+  layout(second_, spec_.dtype, spec_.transpose_a, spec_.m, spec_.k, spec_.lda, spec_.stride_a);
+  layout(result_, spec_.type_c(), false, spec_.m, spec_.n, spec_.ldc, spec_.stride_c);
   if (status == kOk && spec_.transpose_b) run(f.desc_set(desc_, kTransposeFirst, &kTranspose, sizeof kTranspose));
   if (status == kOk && spec_.transpose_a) run(f.desc_set(desc_, kTransposeSecond, &kTranspose, sizeof kTranspose));
   uint32_t epilogue = spec_.activation == Activation::kRelu   ? kRelu
@@ -223,15 +228,16 @@ Diagnostic CublasLtGemm::failure() const {
 
 std::vector<int64_t> CublasLtGemm::operand_bytes() const {
   const GemmSpec& s = spec_;
-  auto matrices = [&](int64_t rows, int64_t leading, int64_t stride) {
-    return ((s.batch - 1) * stride + rows * leading) * bytes_of(s.dtype);
+  auto matrices = [&](DType type, int64_t rows, int64_t leading, int64_t stride) {
+    return ((s.batch - 1) * stride + rows * leading) * bytes_of(type);
   };
-  return {matrices(s.transpose_a ? s.k : s.m, s.lda, s.stride_a),
-          matrices(s.transpose_b ? s.n : s.k, s.ldb, s.stride_b),
-          matrices(s.m, s.ldc, s.stride_c),
-          s.bias ? s.n * bytes_of(s.dtype) : 0,
+  const int64_t result = matrices(s.type_c(), s.m, s.ldc, s.stride_c);
+  return {matrices(s.dtype, s.transpose_a ? s.k : s.m, s.lda, s.stride_a),
+          matrices(s.type_b(), s.transpose_b ? s.n : s.k, s.ldb, s.stride_b),
+          result,
+          s.bias ? s.n * bytes_of(s.type_c()) : 0,
           s.workspace_bytes,
-          s.addend ? matrices(s.m, s.ldc, s.stride_c) : 0};
+          s.addend ? result : 0};
 }
 
 std::string CublasLtGemm::key() const {

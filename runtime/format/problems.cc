@@ -31,6 +31,8 @@ constexpr std::tuple kGemmPlaces{
     Present<&Gemm::addend>{},
     Place<&Gemm::epilogue, &GemmT::epilogue>{},
     Place<&Gemm::tf32, &GemmT::tf32>{},
+    Place<&Gemm::dtype_b, &GemmT::dtype_b>{},
+    Place<&Gemm::dtype_c, &GemmT::dtype_c>{},
 };
 constexpr std::tuple kConvolutionPlaces{
     Place<&Convolution::dtype, &ConvolutionT::dtype>{},

@@ -67,6 +67,7 @@ class ProgramCheck {
   Status check_operands(const flatbuffers::Vector<const Operand*>* operands,
                         const std::vector<const Address*>& addresses);
   Status check_launch(const Launch& launch);
+  Status check_gemm_types(const Gemm& gemm);
   Status check_gemm(const Gemm& gemm);
   Status check_gemm_extras(const Gemm& gemm, unsigned __int128 element);
   Status check_fallback(const Launch* fallback, const flatbuffers::Vector<const Operand*>* operands);

@@ -250,10 +250,18 @@ Status ProgramCheck::check_launch(const Launch& launch) {
   return Ok{};
 }
 
+// Types of A, B and C are one, or the factors are 8-bit floats and C has more bits.
+Status ProgramCheck::check_gemm_types(const Gemm& gemm) {
+  auto bytes = [](DType d) { return d == DType::F8E4M3 || d == DType::F8E5M2; };
+  auto wide = [](DType d) { return d == DType::F32 || d == DType::BF16 || d == DType::F16; };
+  const DType a = gemm.dtype(), b = gemm.dtype_b(), c = gemm.dtype_c();
+  if (bytes(a) ? (b == DType::Bool || bytes(b)) && wide(c) : (wide(a) || a == DType::F64) && b == DType::Bool && c == DType::Bool)
+    return Ok{};
+  return damaged("a gemm of element types {}, {}, {}", static_cast<int>(a), static_cast<int>(b), static_cast<int>(c));
+}
+
 Status ProgramCheck::check_gemm(const Gemm& gemm) {
-  if (gemm.dtype() != DType::F32 && gemm.dtype() != DType::BF16 && gemm.dtype() != DType::F16 &&
-      gemm.dtype() != DType::F64)
-    return damaged("a gemm of element type {}", static_cast<int>(gemm.dtype()));
+  (void)NABLA_TRY(check_gemm_types(gemm));
   if (view(gemm.implementation()).empty()) return damaged("a gemm without an implementation");
   const GemmProblemOf<int64_t> p = problem_of(gemm);
   // Everything below grows with the sizes, so that what holds at the bounds holds at every tuple.
@@ -271,14 +279,13 @@ Status ProgramCheck::check_gemm(const Gemm& gemm) {
     return damaged("a gemm with a leading dimension below its row: {}, {}, {}", p.lda, p.ldb, p.ldc);
   if (p.batch > 1 && static_cast<Wide>(p.stride_c) < span_of(1, 0, p.m, p.n, p.ldc))
     return damaged("a gemm whose results overlap: batch stride {}", p.stride_c);
-  Wide element = element_bytes(gemm.dtype());
-  auto span = [&](int64_t stride, int64_t rows, int64_t cols, int64_t leading) {
-    return element * span_of(p.batch, stride, rows, cols, leading);
+  auto span = [&](nabla::DType type, int64_t stride, int64_t rows, int64_t cols, int64_t leading) {
+    return static_cast<Wide>(bytes_of(type)) * span_of(p.batch, stride, rows, cols, leading);
   };
-  (void)NABLA_TRY(check_address(gemm.a(), "operand a", false, span(p.stride_a, a_rows, a_cols, p.lda)));
-  (void)NABLA_TRY(check_address(gemm.b(), "operand b", false, span(p.stride_b, b_rows, b_cols, p.ldb)));
-  (void)NABLA_TRY(check_address(gemm.c(), "operand c", true, span(p.stride_c, p.m, p.n, p.ldc)));
-  return check_gemm_extras(gemm, element);
+  (void)NABLA_TRY(check_address(gemm.a(), "operand a", false, span(p.dtype, p.stride_a, a_rows, a_cols, p.lda)));
+  (void)NABLA_TRY(check_address(gemm.b(), "operand b", false, span(p.type_b(), p.stride_b, b_rows, b_cols, p.ldb)));
+  (void)NABLA_TRY(check_address(gemm.c(), "operand c", true, span(p.type_c(), p.stride_c, p.m, p.n, p.ldc)));
+  return check_gemm_extras(gemm, static_cast<Wide>(bytes_of(p.type_c())));
 }
 
 Status ProgramCheck::check_gemm_extras(const Gemm& gemm, Wide element) {

@@ -62,6 +62,12 @@ void add_products(std::vector<BudgetProgram>& all) {
                  [](In x) -> Out { return {gelu(matmul(x[0], x[1]) + x[2])}; }});
   all.push_back({"product_nt_bf16", {{"a", bf16, kRows}, {"b", bf16, {kWide, kWidth}}},
                  [](In x) -> Out { return {matmul(x[0], transpose(x[1]))}; }});
+  const Spec byte_rows("a", DType::kF8E4M3, kRows);
+  const std::vector<std::string> with_bytes = {"sm_89", "sm_90a"};
+  all.push_back({"product_nt_f8", {byte_rows, {"b", DType::kF8E4M3, {kWide, kWidth}}},
+                 [](In x) -> Out { return {matmul(convert(x[0], bf16), transpose(convert(x[1], bf16)))}; }, with_bytes});
+  all.push_back({"product_nn_f8", {byte_rows, {"b", DType::kF8E5M2, {kWidth, kWide}}},
+                 [](In x) -> Out { return {matmul(convert(x[0], f32), convert(x[1], f32))}; }, with_bytes});
   for (auto [name, dtype] : {std::pair{"convolution_bf16", bf16}, {"convolution_f32", f32}})
     all.push_back({name, {{"x", dtype, {32, 28, 28, 64}}, {"w", dtype, {3, 3, 64, 128}}},
                    [](In x) -> Out { return {conv2d(x[0], x[1], 1, 1)}; }});

@@ -13,6 +13,7 @@ struct BudgetProgram {
   std::string name;
   std::vector<Spec> inputs;
   std::function<std::vector<Tensor>(const std::vector<Tensor>&)> run;
+  std::vector<std::string> targets = {"sm_80", "sm_90a"};
 };
 /// Of GPT-2's sizes where these matter, so that schedules are those of its step.
 std::vector<BudgetProgram> budget_programs();

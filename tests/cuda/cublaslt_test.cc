@@ -104,6 +104,35 @@ TEST_F(Cublaslt, CandidatesFitTheWorkspaceAndTheAlignment) {
   EXPECT_EQ(offered(0, 256), 2u);
 }
 
+// Of 8-bit floats k must be fastest in both, rows 16 bytes apart, one e4m3, and the chip must have them.
+TEST_F(Cublaslt, WhichProductsOfBytesThereAre) {
+  std::unique_ptr<CublasLt> lt = library();
+  auto offered = [&](GemmProblemOf<int64_t> p) {
+    EXPECT_TRUE(p.complete());
+    auto found = lt->call({p, "cublaslt", 4 << 20}).value()->candidates(8);
+    return found.ok() ? found->size() : 0;
+  };
+  using Problem = GemmProblemOf<int64_t>;
+  const Problem fits{.dtype = DType::kF8E4M3, .m = 6, .n = 32, .k = 48, .transpose_b = true, .dtype_b = DType::kF8E5M2,
+                     .dtype_c = DType::kBF16};
+  EXPECT_EQ(offered(fits), 2u);
+  auto but = [&](auto change) {
+    Problem p = fits;
+    change(p);
+    return offered(p);
+  };
+  EXPECT_EQ(but([](Problem& p) { p.dtype_c = DType::kF32; }), 2u);
+  EXPECT_EQ(but([](Problem& p) { p.transpose_b = false; }), 0u);
+  EXPECT_EQ(but([](Problem& p) { p.transpose_a = true, p.m = 16; }), 0u);
+  EXPECT_EQ(but([](Problem& p) { p.dtype = DType::kF8E5M2; }), 0u);
+  EXPECT_EQ(but([](Problem& p) { p.k = 40; }), 0u);
+  EXPECT_EQ(but([](Problem& p) { p.n = 24; }), 0u);
+  EXPECT_EQ(but([](Problem& p) { p.dtype_c = DType::kF32, p.bias = true; }), 0u);
+  setenv("NABLA_FAKE_CUDA_CAPABILITY", "8.0", 1);
+  EXPECT_EQ(offered(fits), 0u);
+  unsetenv("NABLA_FAKE_CUDA_CAPABILITY");
+}
+
 TEST_F(Cublaslt, AnAlgorithmOfAnotherProblemIsNotAccepted) {
   std::unique_ptr<CublasLt> lt = library();
   GemmSpec s{{.m = 8, .n = 8, .k = 8, .lda = 8, .ldb = 8, .ldc = 8}, "cublaslt"};

@@ -259,6 +259,29 @@ TEST_P(GeneratedCode, RunningSumsTakeNoLocalMemory) {
       }
 }
 
+// By the chip's own mma where it has one, by wgmma where k is fastest in both factors; else the compiler converts to f16.
+TEST(GeneratedProducts, OfBytesRunOnTensorCores) {
+  for (const char* b : {"k, n", "n, k"})
+    for (const char* target : {"sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"}) {
+      SCOPED_TRACE(fmt::format("{} b[{}]", target, b));
+      const bool rows = b[0] == 'n', warpgroups = rows && std::string(target) == "sm_90a";
+      CudaKernelFacts facts = facts_of(
+          fmt::format(R"(kernel @product(in a: f8e4m3[512,768], in b: f8e5m2[{0}], out y: bf16[512,640]) {{
+  axes m = 512, n = 640, k = 768
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[{1}])
+  store y[m, n] over m, n = convert.bf16(acc[m, n])
+}})",
+                      rows ? "640,768" : "768,640", b),
+          target).at(0);
+      const InstructionCounts& n = facts.instructions;
+      const bool own = std::string(target) == "sm_89" || std::string(target) == "sm_120";
+      EXPECT_EQ(n.hgmma, warpgroups ? 4 : 0);
+      EXPECT_EQ(n.qmma > 0, own);
+      EXPECT_EQ(n.hmma > 0, !own && !warpgroups);
+      expect_no_local_memory(facts);
+    }
+}
+
 // Windows are taken apart while tiles are copied; nothing spills, and channels go by eight.
 TEST_P(GeneratedCode, ConvolutionsOfHalvesRunOnTensorCores) {
   std::vector<CudaKernelFacts> kernels = facts_of(

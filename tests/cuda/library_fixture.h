@@ -46,7 +46,8 @@ class LibraryTest : public testing::Test {
     cache_ = scratch(testing::UnitTest::GetInstance()->current_test_info()->name());
     setenv("NABLA_FAKE_CUDA_CAPABILITY", "8.0", 1);
     setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
-    std::ofstream(scratch("all.tuning")) << "nabla-tuning 2\ntarget sm_80\ngemm = cublaslt\nconvolution = cudnn\n";
+    std::ofstream(scratch("all.tuning")) << "nabla-tuning 2\ntarget sm_80\ngemm = cublaslt\nconvolution = cudnn\n"
+                                           "target sm_89\ngemm = cublaslt\n";
     std::string file = fmt::format("tests/cuda/fake_{}/libfake_{}.so", name_, name_);
     fake_ = ::dlopen(runfile(file).c_str(), RTLD_NOW | RTLD_LOCAL);
     call<void>("reset");
@@ -67,7 +68,7 @@ class LibraryTest : public testing::Test {
   }
 
   void compile(const ir::Module& module, driver::CompileOptions options = {}) {
-    options.target = "sm_80,cpu";
+    if (options.target == "cpu") options.target = "sm_80,cpu";
     if (options.tuning_file.empty()) options.tuning_file = scratch("all.tuning");
     setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
     auto compiled = driver::compile(module, options);

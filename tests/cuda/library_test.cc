@@ -241,6 +241,55 @@ TEST_F(Library, ProductsOfDeclaredBucketsAreMeasured) {
   EXPECT_EQ(count("cublasLtMatmulAlgoGetHeuristic"), 3);
 }
 
+// x W^T with factors of two formats, a bias and an activation, and x V^T with a residual.
+Program byte_layers(DType wide, DType second = DType::kF8E5M2, int64_t deep = 32) {
+  Program program;
+  program.entry("f", {{"x", DType::kF8E4M3, {12, deep}}, {"w", second, {48, deep}}, {"v", DType::kF8E4M3, {48, deep}},
+                 {"b", wide, {48}}, {"r", wide, {12, 48}}},
+                [=](const std::vector<Tensor>& in) -> Outputs {
+                  Tensor x = convert(in[0], wide), w = transpose(convert(in[1], wide)), v = convert(transpose(in[2]), wide);
+                  return {{"y", gelu(matmul(x, w) + in[3])}, {"z", matmul(x, v) + in[4]}};
+                });
+  return program;
+}
+std::vector<Literal> byte_inputs(DType wide, DType second = DType::kF8E5M2, int64_t deep = 32) {
+  return {noise(DType::kF8E4M3, {12, deep}, 1), noise(second, {48, deep}, 2), noise(DType::kF8E4M3, {48, deep}, 5),
+          noise(wide, {48}, 3), noise(wide, {12, 48}, 4)};
+}
+
+TEST_F(Library, MultipliesBytesAsTheyLie) {
+  setenv("NABLA_FAKE_CUDA_CAPABILITY", "8.9", 1);
+  for (auto [wide, tolerance] : {std::pair(bf16, 8e-2), std::pair(f32, 1e-4)}) {
+    ASSERT_NO_FATAL_FAILURE(compile(byte_layers(wide).module(), {.target = "sm_89,cpu"}));
+    EXPECT_NE(report_.find("gemm f8e4m3 1x12x48x32 nt"), std::string::npos) << report_;
+    for (const std::string& library : {std::string(std::getenv("NABLA_CUBLASLT")), std::string("/not/there.so")}) {
+      setenv("NABLA_CUBLASLT", library.c_str(), 1);
+      std::unique_ptr<exec::Session> gpu = open("sm_89");
+      expect_like_cpu(*gpu, byte_inputs(wide), tolerance);
+    }
+    std::string last = call<const char*>("last");
+    EXPECT_EQ(last, fmt::format("{} 48x12x32 batch 1 epilogue 1 compute 68 of f8e4m3 and f8e4m3 add", name_of(wide)));
+    EXPECT_NE(report_.find(wide == f32 ? "gelu" : "bias gelu"), std::string::npos) << report_;
+    setenv("NABLA_CUBLASLT", runfile("tests/cuda/fake_cublaslt/libfake_cublaslt.so").c_str(), 1);
+  }
+}
+
+// Rows of 24 bytes, which the library does not take, or a tuning file that wants none: the kernels that read bytes stay.
+TEST_F(Library, BytesThatItDoesNotTakeAreGenerated) {
+  setenv("NABLA_FAKE_CUDA_CAPABILITY", "8.9", 1);
+  const std::string tuned = scratch("bytes.tuning");
+  std::ofstream(tuned) << "nabla-tuning 2\ntarget sm_89\ngemm f8e4m3 1x12x48x32 nt = generated\ngemm = cublaslt\n";
+  for (auto [module, tuning] : {std::pair(byte_layers(bf16, DType::kF8E5M2, 24).module(), std::string()),
+                                std::pair(byte_layers(bf16).module(), tuned)}) {
+    ASSERT_NO_FATAL_FAILURE(compile(module, {.target = "sm_89,cpu", .tuning_file = tuning}));
+    EXPECT_EQ(report_.find("gemm f8"), std::string::npos) << report_;
+    // The two products, and nothing that converts their factors.
+    std::string text = driver::report_text(report_).value();
+    EXPECT_NE(text.find("\n2 kernels\n"), std::string::npos) << text;
+    (void)open("sm_89");
+  }
+}
+
 // Slices of a loop move, and with them the bias, whose address is part of the library's description.
 TEST_F(Library, OperandsThatMoveWithALoop) {
   Program program;

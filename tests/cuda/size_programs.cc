@@ -192,6 +192,16 @@ const std::vector<SizeProgram> kProducts = {
      kTiles,
      {kF32, kBF16, kF16},
      kTiles},
+    {"products_of_bytes",  // converted for it, and multiplied as they are
+     [](Program& p, Name name, Size r, Size c, DType d) {
+       p.entry(name, {{"x", d, {r, 40}}, {"w", d, {40, c}}, {"v", d, {c, 40}}, {"b", f32, {c}}}, [](In in) -> Outputs {
+         Tensor scaled = matmul(convert(in[0], f32), convert(in[1], f32)) * 0.5 + in[3];
+         return {{"y", matmul(convert(in[0], bf16), transpose(convert(in[2], bf16)))}, {"z", gelu(scaled)}};
+       });
+     },
+     kTiles,
+     {DType::kF8E4M3, DType::kF8E5M2},
+     kTiles},
     {"aligned_products",  // sixteen bytes at a time
      [](Program& p, Name name, Size r, Size c, DType d) {
        p.entry(name, {{"x", d, {r, 40}}, {"w", d, {40, 48}}, {"b", d, {48}}, {"columns", d, {1, c}}},

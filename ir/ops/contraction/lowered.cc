@@ -83,8 +83,26 @@ OpDef launch_op() {
   };
 }
 
+// Factors of 8-bit floats whose product has more bits count as if they had been converted.
+Result<std::vector<Type>> widened_factors(const InferContext& ctx) {
+  std::vector<Type> out(ctx.operands.begin(), ctx.operands.end());
+  const std::string& name = ctx.attrs.get_string("widened");
+  if (name.empty()) return out;
+  std::optional<DType> wide = dtype_from_name(name);
+  bool known = wide && (*wide == DType::kF32 || *wide == DType::kBF16 || *wide == DType::kF16);
+  for (int i : {0, 1}) known &= is_float(out[i].dtype) && bytes_of(out[i].dtype) == 1;
+  if (!known)
+    return ctx.fail(Code::kDTypeMismatch, "C9", "factors of {} and {} are widened to `{}`", name_of(out[0].dtype),
+                    name_of(out[1].dtype), name);
+  out[0].dtype = out[1].dtype = *wide;
+  return out;
+}
+
 InferResult infer_gemm(const InferContext& ctx) {
-  std::vector<Type> out = NABLA_TRY(infer_dot(ctx));
+  const std::vector<Type> operands = NABLA_TRY(widened_factors(ctx));
+  InferContext widened = ctx;
+  widened.operands = operands;
+  std::vector<Type> out = NABLA_TRY(infer_dot(widened));
   const Type& product = out[0];
   bool adds = ctx.attrs.get_bool("addend");
   if (adds && (ctx.operands.size() < 3 || !(ctx.operands.back() == product)))
@@ -118,7 +136,9 @@ std::vector<Val> decompose_gemm(ir::DecomposeContext& ctx) {
   const Attrs& a = ctx.attrs();
   Attrs dot;
   for (const char* name : {"lhs_contract", "rhs_contract", "lhs_batch", "rhs_batch"}) dot.set(name, a.get_ints(name));
-  Val out = ctx.b.op("dot_general", {ctx.operand(0), ctx.operand(1)}, dot);
+  Val lhs = ctx.operand(0), rhs = ctx.operand(1);
+  if (std::optional<DType> wide = dtype_from_name(a.get_string("widened"))) lhs = ir::convert(lhs, *wide), rhs = ir::convert(rhs, *wide);
+  Val out = ctx.b.op("dot_general", {lhs, rhs}, dot);
   bool adds = a.get_bool("addend");
   if (ctx.operands.size() > (adds ? 3 : 2)) out = out + ir::broadcast_in_dim(ctx.operand(2), out.shape(), {out.rank() - 1});
   if (adds) out = out + ctx.operands.back();
@@ -126,6 +146,12 @@ std::vector<Val> decompose_gemm(ir::DecomposeContext& ctx) {
   if (activation == "relu") out = ctx.b.op("relu", {out});
   if (activation == "gelu") out = ctx.b.op("gelu", {out}, {{"approximate", std::string("tanh")}});
   return {out};
+}
+
+Example widened_example() {
+  Attrs attrs = gemm_attrs({1}, {1}, "none");
+  attrs.set("widened", std::string("bf16"));
+  return {{operand(Type(DType::kF8E4M3, {2, 3})), operand(Type(DType::kF8E5M2, {4, 3}))}, attrs};
 }
 
 // Version 1 was a GPU's.
@@ -139,6 +165,7 @@ OpDef gemm_op() {
   Example biased{{operand(f32({2, 3})), operand(f32({4, 3})), operand(f32({4}))}, gemm_attrs({1}, {1}, "gelu")};
   Attrs adds = gemm_attrs({1}, {0}, "none");
   adds.set("addend", true);
+  Attrs widened = widened_example().attrs;
   Attrs unknown = gemm_attrs({1}, {0}, "none");
   unknown.set("implementation", std::string("gemmlt"));
   Example added{{operand(f32({2, 3})), operand(f32({3, 4})), operand(f32({4})), operand(f32({2, 4}))}, adds};
@@ -158,16 +185,19 @@ OpDef gemm_op() {
           required("rhs_contract", AttrKind::kInts, "as in dot_general"),
           optional("lhs_batch", "as in dot_general", Ints{}), optional("rhs_batch", "as in dot_general", Ints{}),
           optional("activation", "\"none\", \"relu\" or \"gelu\" (by tanh)", std::string("none")),
-          optional("addend", "whether the last operand is added, shaped like the result", false)}),
+          optional("addend", "whether the last operand is added, shaped like the result", false),
+          optional("widened", "\"f32\", \"bf16\" or \"f16\": factors are 8-bit floats, perhaps of two formats, multiplied as that",
+                   std::string())}),
       .results = {{"out", "the product"}},
-      .constraints = {{"C1", "the operands have one dtype, and it is not bool"},
+      .constraints = {{"C1", "the factors have one dtype, unless they are widened, and it is not bool"},
                       {"C2", "as many dimensions of lhs as of rhs are contracted, and their sizes are equal"},
                       {"C3", "lhs and rhs have equally many batch dimensions, and their sizes are equal"},
                       {"C4", "the dimensions named exist, and each is named once"},
                       {"C5", "there is at most one bias, with a value of the result's dtype for each of its columns"},
                       {"C6", "activation is \"none\", \"relu\" or \"gelu\""},
                       {"C7", "the addend has the result's type"},
-                      {"C8", "implementation is a library's way to compute products"}},
+                      {"C8", "implementation is a library's way to compute products"},
+                      {"C9", "factors that are widened are 8-bit floats, and `widened` is f32, bf16 or f16"}},
       .traits = {},
       .stages = ir::stages(ir::Stage::kLocal, ir::Stage::kPlanned),
       .infer = infer_gemm,
@@ -184,7 +214,7 @@ OpDef gemm_op() {
       .cost = cost_dot,
       .upgrades = {with_implementation},
       .dtypes = DTypes::kFloats,
-      .examples = {plain, biased, added},
+      .examples = {plain, biased, added, widened_example()},
       .draw =
           [=](ir::Rng& rng) {
             Shape lhs = {random_positive_dim(rng), random_positive_dim(rng)};
@@ -205,7 +235,8 @@ OpDef gemm_op() {
                   {"C6", {f32({2, 3}), f32({3, 4})}, gemm_attrs({1}, {0}, "tanh")},
                   {"C7", {f32({2, 3}), f32({3, 4})}, adds},
                   {"C7", {f32({2, 3}), f32({3, 4}), f32({4})}, adds},
-                  {"C8", {f32({2, 3}), f32({3, 4})}, unknown}},
+                  {"C8", {f32({2, 3}), f32({3, 4})}, unknown},
+                  {"C9", {f32({2, 3}), f32({4, 3})}, widened}},
   };
 }
 

@@ -161,70 +161,87 @@ static inline float nb_emu_f16(unsigned bits) {
   if (e == 0) return (sign ? -1.0f : 1.0f) * float(m) * 5.9604644775390625e-8f;  // 2^-24
   return nb_emu_float(sign | (e + 112) << 23 | m << 13);
 }
+static inline float nb_emu_e5m2(unsigned bits) { return nb_emu_f16((bits & 255) << 8); }
+static inline float nb_emu_e4m3(unsigned bits) {
+  unsigned e = bits >> 3 & 15, m = bits & 7;
+  float x = e == 0 ? float(m) / 512 : nb_emu_float((e + 120) << 23 | m << 20);
+  if ((bits & 127) == 127) x = __builtin_nanf("");
+  return bits & 128 ? -x : x;
+}
 static inline float nb_emu_tf32(unsigned bits) { return nb_emu_float(bits & 0xffffe000u); }
 
-// What tensor cores add to `start`: k products, each exact. The order of addition is not documented.
+// What tensor cores add to `start`: k products, each exact. The order of addition is not documented. `group` products at a time and
+// `bits` behind the leading one are what they keep, where results are rounded as GPUs do.
 #ifdef NB_EMU_GPU_ROUNDING
 // As measured (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ CS 2021, of the A100): eight
 // products and what is there already are cut off at 24 bits behind the leading bit of the largest, added, and cut off to 24 bits.
+// Of 8-bit floats 32 products at 13 bits (DeepSeek-V3 Technical Report, 2024, section 3.5.2, of Hopper: "the highest 14 bits").
 static inline float nb_emu_toward_zero(double x) {
   float f = float(x);
   return f - f == 0 && fabs(double(f)) > fabs(x) ? nextafterf(f, 0) : f;
 }
-template <class Product> static inline float tensor_core_sum(float start, int k, Product product) {
-  for (int first = 0; first < k; first += 8) {
-    double terms[9] = {start}, most = fabs(double(start)), sum = 0;
-    for (int i = 0; i < 8; ++i) terms[i + 1] = product(first + i), most = fmax(most, fabs(terms[i + 1]));
+template <int group = 8, int bits = 24, class Product>
+static inline float tensor_core_sum(float start, int k, Product product) {
+  for (int first = 0; first < k; first += group) {
+    double terms[group + 1] = {start}, most = fabs(double(start)), sum = 0;
+    for (int i = 0; i < group; ++i) terms[i + 1] = product(first + i), most = fmax(most, fabs(terms[i + 1]));
     const bool plain = most > 0 && most < __builtin_inf();
-    const double unit = plain ? ldexp(1.0, ilogb(most) - 24) : 1;
+    const double unit = plain ? ldexp(1.0, ilogb(most) - bits) : 1;
     for (double t : terms) sum += plain ? trunc(t / unit) * unit : t;
     start = nb_emu_toward_zero(sum);
   }
   return start;
 }
 #else
-template <class Product> static inline float tensor_core_sum(float start, int k, Product product) {
+template <int group = 8, int bits = 24, class Product>
+static inline float tensor_core_sum(float start, int k, Product product) {
   double sum = start;
   for (int i = 0; i < k; ++i) sum += product(i);
   return float(sum);
 }
 #endif
 
-// D[16][8] += A[16][k] B[k][8]; lanes hold elements as the PTX manual's pictures of m16n8k16 and m16n8k8 show.
+// D[16][8] += A[16][k] B[k][8]; lanes hold elements as the PTX manual's pictures of m16n8k32, m16n8k16 and m16n8k8 show.
 struct NbEmuMma {
   unsigned a[4], b[2];
   float d[4];
 };
-template <int k, class Element>
-static inline void nb_emu_mma(unsigned char* slots, Element element) {
-  float a[16][16], b[16][8];
-  constexpr int pack = k / 8;  // elements of one register
+template <int k, class A, class B>
+static inline void nb_emu_mma(unsigned char* slots, A element_a, B element_b) {
+  float a[16][k], b[k][8];
+  constexpr int pack = k / 8, width = 32 / pack;  // elements of one register, bits of each
   NbEmuMma lanes[32];
   for (int lane = 0; lane < 32; ++lane) {
     memcpy(&lanes[lane], slots + lane * kNbEmuSlot, sizeof(NbEmuMma));
     int group = lane / 4, in = lane % 4;
     for (int r = 0; r < 4; ++r)
       for (int e = 0; e < pack; ++e)
-        a[group + (r & 1) * 8][in * pack + (r >> 1) * (k / 2) + e] = element(lanes[lane].a[r] >> (e * 16));
+        a[group + (r & 1) * 8][in * pack + (r >> 1) * (k / 2) + e] = element_a(lanes[lane].a[r] >> (e * width));
     for (int r = 0; r < 2; ++r)
-      for (int e = 0; e < pack; ++e) b[in * pack + r * (k / 2) + e][group] = element(lanes[lane].b[r] >> (e * 16));
+      for (int e = 0; e < pack; ++e) b[in * pack + r * (k / 2) + e][group] = element_b(lanes[lane].b[r] >> (e * width));
   }
   for (int lane = 0; lane < 32; ++lane) {
     for (int r = 0; r < 4; ++r) {
       int row = lane / 4 + (r >> 1) * 8, column = lane % 4 * 2 + (r & 1);
-      lanes[lane].d[r] = tensor_core_sum(lanes[lane].d[r], k, [&](int i) { return double(a[row][i]) * b[i][column]; });
+      auto product = [&](int i) { return double(a[row][i]) * b[i][column]; };
+      lanes[lane].d[r] = tensor_core_sum<k == 32 ? 32 : 8, k == 32 ? 13 : 24>(lanes[lane].d[r], k, product);
     }
     memcpy(slots + lane * kNbEmuSlot, &lanes[lane], sizeof(NbEmuMma));
   }
 }
 static inline void nb_emu_mma_bf16(unsigned char* slots, unsigned) {
-  nb_emu_mma<16>(slots, [](unsigned bits) { return nb_emu_bf16(bits & 0xffff); });
+  auto element = [](unsigned bits) { return nb_emu_bf16(bits & 0xffff); };
+  nb_emu_mma<16>(slots, element, element);
 }
 static inline void nb_emu_mma_f16(unsigned char* slots, unsigned) {
-  nb_emu_mma<16>(slots, [](unsigned bits) { return nb_emu_f16(bits & 0xffff); });
+  auto element = [](unsigned bits) { return nb_emu_f16(bits & 0xffff); };
+  nb_emu_mma<16>(slots, element, element);
 }
 static inline void nb_emu_mma_tf32(unsigned char* slots, unsigned) {
-  nb_emu_mma<8>(slots, [](unsigned bits) { return nb_emu_tf32(bits); });
+  nb_emu_mma<8>(slots, nb_emu_tf32, nb_emu_tf32);
+}
+template <float (*a)(unsigned), float (*b)(unsigned)> static inline void nb_emu_mma_f8(unsigned char* slots, unsigned) {
+  nb_emu_mma<32>(slots, a, b);
 }
 static inline void nb_emu_mma_with(const char* word, NbEmuFinish finish, float* d, const unsigned* a,
                                    const unsigned* b) {

@@ -19,6 +19,12 @@ static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x
 static inline int __clz(int x) { return x ? __builtin_clz(unsigned(x)) : 32; }
 static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  unsigned long both = x | (unsigned long)y << 32;
+  unsigned out = 0;
+  for (int i = 0; i < 4; ++i) out |= unsigned(both >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
+  return out;
+}
 static inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long)a * b >> 32); }
 
 static inline int min(int a, int b) { return a < b ? a : b; }

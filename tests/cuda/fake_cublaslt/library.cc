@@ -77,6 +77,18 @@ Problem problem_of(void* desc, void* a, void* b, void* d) {
   return {*static_cast<Desc*>(desc), *static_cast<Layout*>(a), *static_cast<Layout*>(b), *static_cast<Layout*>(d)};
 }
 
+/// From compute capability 8.9 on tensor cores multiply 8-bit floats.
+bool chip_has_bytes() {
+  const char* capability = environment("NABLA_FAKE_CUDA_CAPABILITY");
+  return *capability == 0 || std::atof(capability) >= 8.9;
+}
+
+std::string_view name_of(int type) {
+  nabla::DType dtype = nabla::DType::kF32;
+  dtype_of(type, dtype);
+  return nabla::name_of(dtype);
+}
+
 bool fits(const Algorithm& algorithm, const Problem& p) {
   return algorithm.magic == kMagic && algorithm.id < std::size(kKinds) && algorithm.m == p.m() &&
          algorithm.n == p.n() && algorithm.k == p.k();
@@ -207,6 +219,7 @@ int cublasLtMatmulAlgoGetHeuristic(void* handle, void* desc, void* a, void* b, v
   for (uint64_t id = 0; id < std::size(kKinds) && *found < most; ++id) {
     const Kind& kind = kKinds[id];
     if (kind.alignment > alignment || kind.workspace > w.workspace) continue;
+    if (p.of_bytes() && (kind.alignment < 16 || !chip_has_bytes())) continue;
     if (kind.coarse && (w.reductions & kSumInResultType) == 0) continue;
     out[(*found)++] = {
         {kMagic, id, kind.alignment, kind.workspace, p.m(), p.n(), p.k(), 0}, kind.workspace, kOk, 1, {}};
@@ -249,6 +262,7 @@ int cublasLtMatmul(void* handle, void* desc, const void* alpha, const void* a, v
   dtype_of(call->d.type, dtype);
   state().last = fmt::format("{} {}x{}x{} batch {} epilogue {} compute {}", nabla::name_of(dtype), call->m(), call->n(),
                              call->k(), call->d.batch, call->desc.epilogue, call->desc.compute);
+  if (call->of_bytes()) state().last += fmt::format(" of {} and {}", name_of(call->a.type), name_of(call->b.type));
   if (call->pc != nullptr) state().last += c == d ? " add in place" : " add";
   auto run = [](void* context) { return static_cast<Problem*>(context)->compute(), 0; };
   auto release = [](void* context) { delete static_cast<Problem*>(context); };

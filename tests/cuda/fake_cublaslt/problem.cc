@@ -12,7 +12,7 @@
 namespace nabla::fake_cublaslt {
 namespace {
 
-constexpr int kCompute32 = 68, kCompute64 = 70, kComputeTf32 = 77, kReal32 = 0, kReal64 = 1;
+constexpr int kCompute32 = 68, kCompute64 = 70, kComputeTf32 = 77, kReal32 = 0, kReal64 = 1, kE4m3 = 28, kE5m2 = 29;
 constexpr uint32_t kRelu = 2, kBias = 4, kGelu = 32;
 
 /// Factors as tensor cores take them: 10 bits of fraction, to nearest even.
@@ -83,7 +83,24 @@ std::string fault_of(const Layout& l, const char* name) {
   return "";
 }
 
+/// What the manual asks of products of 8-bit floats; empty: it is so.
+std::string fault_of_bytes(const Problem& p) {
+  auto is_byte = [](int type) { return type == kE4m3 || type == kE5m2; };
+  if (!is_byte(p.a.type) || !is_byte(p.b.type) || p.d.type == kReal64 || is_byte(p.d.type))
+    return fmt::format("types {}, {} and {}", p.a.type, p.b.type, p.d.type);
+  if (p.a.type == kE5m2 && p.b.type == kE5m2) return "a product of two e5m2";
+  if (!p.desc.transpose_a || p.desc.transpose_b) return "a product of 8-bit floats that is not TN";
+  const int64_t wide = p.d.type == kReal32 ? 4 : 2;
+  if (p.m() % 16 != 0 || p.k() % 16 != 0 || p.a.ld % 16 != 0 || p.b.ld % 16 != 0 || p.d.ld * wide % 16 != 0 || p.a.stride % 16 != 0 ||
+      p.b.stride % 16 != 0 || p.d.stride * wide % 16 != 0)
+    return fmt::format("a product of 8-bit floats of {}x{}x{}", p.m(), p.n(), p.k());
+  if ((p.desc.epilogue & kBias) && p.d.type == kReal32) return "a bias of f32 for 8-bit floats";
+  return "";
+}
+
 }  // namespace
+
+bool Problem::of_bytes() const { return a.type == kE4m3 || a.type == kE5m2 || b.type == kE4m3 || b.type == kE5m2; }
 
 bool dtype_of(int type, DType& out) {
   switch (type) {
@@ -98,6 +115,12 @@ bool dtype_of(int type, DType& out) {
       return true;
     case 14:
       out = DType::kBF16;
+      return true;
+    case kE4m3:
+      out = DType::kF8E4M3;
+      return true;
+    case kE5m2:
+      out = DType::kF8E5M2;
       return true;
     default:
       return false;
@@ -115,7 +138,11 @@ uint64_t Layout::bytes() const {
 std::string Problem::fault() const {
   for (auto [layout, name] : {std::pair(&a, "A"), std::pair(&b, "B"), std::pair(&d, "D")})
     if (std::string wrong = fault_of(*layout, name); !wrong.empty()) return wrong;
-  if (a.type != d.type || b.type != d.type) return fmt::format("types {}, {} and {}", a.type, b.type, d.type);
+  if (of_bytes()) {
+    if (std::string wrong = fault_of_bytes(*this); !wrong.empty()) return wrong;
+  } else if (a.type != d.type || b.type != d.type) {
+    return fmt::format("types {}, {} and {}", a.type, b.type, d.type);
+  }
   if (a.batch != d.batch || b.batch != d.batch) return fmt::format("batches {}, {} and {}", a.batch, b.batch, d.batch);
   bool wide = d.type == kReal64;
   if (desc.scale != (wide ? kReal64 : kReal32)) return fmt::format("scale type {}", desc.scale);

@@ -39,6 +39,7 @@ struct Problem {
 
   /// What the manual forbids; empty: nothing.
   std::string fault() const;
+  bool of_bytes() const;  ///< a factor is of 8-bit floats
   /// Sums of f32 (f64 for f64) in the order of k.
   void compute() const;
   uint64_t m() const { return d.rows; }
