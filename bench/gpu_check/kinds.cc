@@ -102,6 +102,26 @@ void add_epilogues(Kinds& kinds, const Scale& s) {
   }
 }
 
+// Products of 8-bit floats, as programs write them: k fastest in both, in one, in none; two formats; many sums in a row.
+void add_byte_products(Kinds& kinds, const Scale& s) {
+  constexpr DType e4m3 = DType::kF8E4M3, e5m2 = DType::kF8E5M2;
+  for (bool even : {true, false}) {
+    const int64_t m = even ? s.of(512, 16) : s.of(515, 21), n = even ? s.of(384, 32) : s.of(387, 35);
+    const int64_t k = even ? s.of(256, 16) : s.of(259, 19), deep = even ? s.of(4096, 48) : s.of(4099, 51);
+    const std::string size = even ? "_even" : "_odd";
+    kinds.add({"product_f8_nt_bias_gelu" + size, 3e-2}, {{"a", e4m3, {m, k}}, {"b", e4m3, {n, k}}, {"bias", bf16, {n}}},
+              [](In x) -> Out { return {gelu(matmul(convert(x[0], bf16), transpose(convert(x[1], bf16))) + x[2])}; });
+    kinds.add({"product_f8_nn_scaled" + size, 1e-2}, {{"a", e4m3, {m, k}}, {"b", e5m2, {k, n}}, {"scale", f32, {n}}},
+              [](In x) -> Out { return {matmul(convert(x[0], f32), convert(x[1], f32)) * x[2]}; });
+    kinds.add({"product_f8_tn" + size, 1e-2}, {{"a", e5m2, {k, m}}, {"b", e5m2, {k, n}}},
+              [](In x) -> Out { return {matmul(transpose(convert(x[0], f32)), convert(x[1], f32))}; });
+    kinds.add({"product_f8_batched_nt" + size, 1e-2}, {{"a", e4m3, {3, m / 2, k}}, {"b", e5m2, {3, n, k}}},
+              [](In x) -> Out { return {matmul(convert(x[0], f32), transpose(convert(x[1], f32), {0, 2, 1}))}; });
+    kinds.add({"product_f8_deep_nt" + size, 1e-2}, {{"a", e4m3, {m / 2, deep}}, {"b", e4m3, {n / 2, deep}}},
+              [](In x) -> Out { return {matmul(convert(x[0], f32), transpose(convert(x[1], f32)))}; });
+  }
+}
+
 void add_products(Kinds& kinds, const Scale& s) {
   const int64_t m = s.of(515, 21), n = s.of(387, 35), k = s.of(259, 19), batch = s.of(7, 2);
   for (auto [name, dtype, tolerance] :
@@ -115,6 +135,7 @@ void add_products(Kinds& kinds, const Scale& s) {
   kinds.add({"convolution", 1e-3}, {{"x", f32, {batch, 14, 13, 8}}, {"w", f32, {3, 3, 8, 16}}},
             [](In x) -> Out { return {conv2d(x[0], x[1])}; });
   add_epilogues(kinds, s);
+  add_byte_products(kinds, s);
   const Shape heads = {2, s.of(4, 2), s.of(130, 9), s.of(64, 8)};
   std::vector<Spec> qkv = {{"q", f32, heads}, {"k", f32, heads}, {"v", f32, heads}};
   kinds.add({"attention", 1e-4}, qkv, [](In x) -> Out { return {attention(x[0], x[1], x[2], {}, true)}; });
@@ -188,6 +209,10 @@ std::vector<Kind> add_library_kinds(Program& program, const Scale& s) {
     kinds.add({"library_product_batched_bf16" + size, 3e-2}, {{"a", bf16, {3, rows, deep}}, {"b", bf16, {3, columns, deep}}},
               [](In x) -> Out { return {matmul(x[0], transpose(x[1], {0, 2, 1}))}; });
   }
+  for (DType wide : {bf16, f32})
+    kinds.add({wide == f32 ? "library_product_f8_to_f32" : "library_product_f8_to_bf16", 3e-2},
+              {{"a", DType::kF8E4M3, {s.of(512, 16), s.of(256, 16)}}, {"b", DType::kF8E5M2, {s.of(384, 32), s.of(256, 16)}}},
+              [=](In x) -> Out { return {relu(matmul(convert(x[0], wide), transpose(convert(x[1], wide))))}; });
   for (auto [name, dtype, tolerance] :
        {std::tuple{"library_convolution_f32", f32, 1e-3}, {"library_convolution_bf16", bf16, 3e-2}})
     kinds.add({name, tolerance},
