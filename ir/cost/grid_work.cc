@@ -137,7 +137,7 @@ class TeamWalk {
     }
     sectors_[buffer] += sectors * out_.turns * out_.around * trips;
   }
-  void loads(const Expr& e, const Axes& inner, double trips, InnerLoop& loop) {
+  void loads(const Expr& e, const Axes& inner, InnerLoop& loop) {
     if (!e) return;
     std::vector<Expr> seen;
     visit(e, [&](const Expr& x) {
@@ -147,7 +147,7 @@ class TeamWalk {
       if (!row && !once(x, inner)) return;
       bool each = inner.empty() || moves(x, inner);
       if (each) loop.load_bytes += row ? compute_bytes(x->dtype) : bytes_of(x->dtype);
-      if (!row) access(x->args, x->ref, each ? inner : Axes(), each ? trips : 1);
+      if (!row) access(x->args, x->ref, each ? inner : Axes(), each ? reached(inner) : 1);
     });
   }
   int width(const Axes& shared) const { return by_packs(k_, shared, m_.team, m_.pack) ? m_.pack : 1; }
@@ -155,6 +155,11 @@ class TeamWalk {
   double shared_out(const Axes& axes) const {
     const double n = points(axes), pack = width(axes);
     return alone() ? n : std::ceil(n / pack / m_.team) * pack;
+  }
+  // The same without those that threads beyond a row's end leave out, as far as whole warps are.
+  double reached(const Axes& axes) const {
+    const double n = points(axes), pack = width(axes);
+    return alone() ? n : std::max(kWarp / static_cast<double>(m_.team), n / pack / m_.team) * pack;
   }
 
   void body(const Body& statements, const Axes& around) {
@@ -164,17 +169,17 @@ class TeamWalk {
         InnerLoop loop;
         Axes inner = inside(inside(around, v.axes), let->reduce);
         loop.trips = shared_out(inner);
-        loads(let->expr, inner, loop.trips, loop);
+        loads(let->expr, inner, loop);
         if (!v.axes.empty() && !alone()) loop.row_bytes = compute_bytes(v.dtype);
         add(loop, inner);
       } else if (const auto* store = std::get_if<Store>(&s.node)) {
         InnerLoop loop;
         Axes inner = inside(around, store->axes);
         loop.trips = shared_out(inner);
-        loads(store->expr, inner, loop.trips, loop), loads(store->guard, inner, loop.trips, loop);
-        for (const Expr& i : store->indices) loads(i, inner, loop.trips, loop);
+        loads(store->expr, inner, loop), loads(store->guard, inner, loop);
+        for (const Expr& i : store->indices) loads(i, inner, loop);
         loop.store_bytes = bytes_of(k_.buffers[static_cast<size_t>(store->buffer)].dtype);
-        access(store->indices, store->buffer, inner, loop.trips);
+        access(store->indices, store->buffer, inner, reached(inner));
         add(loop, inner);
       } else if (const auto* f = std::get_if<For>(&s.node)) {
         body(f->body, inside(around, f->axes));
