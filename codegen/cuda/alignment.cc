@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 #include "ir/kernel_ir/kernel.h"
@@ -26,12 +27,16 @@ bool at_packs(const ir::Function& f, const ir::Placement& p, ir::ValueId id, boo
 }  // namespace
 
 std::vector<bool> kernels_at_packs(const ir::Module& module) {
+  std::set<std::string> called;
+  for (const ir::FunctionPtr& f : module.functions)
+    for (const ir::Node& n : f->nodes)
+      for (const std::string& name : ir::functions_of(n.attrs)) called.insert(name);
   std::map<std::string, bool> by_name;
   for (const ir::FunctionPtr& function : module.functions) {
     const ir::Function& f = *function;
     auto plan = module.plan->functions.find(f.name);
     if (plan == module.plan->functions.end()) continue;
-    const bool entry = module.entry_of(f.name) != nullptr;
+    const bool entry = module.entry_of(f.name) != nullptr && !called.contains(f.name);
     for (const ir::Node& n : f.nodes) {
       std::optional<std::string> kernel = ir::kernel_of(n);
       if (!kernel) continue;

@@ -224,7 +224,7 @@ class PlainProduct : public ProductPrinter {
     std::optional<Epilogue> e = epilogue();
     const int width = e ? std::min(e->packs.width, pack_) : 1;
     if (width > 1) {
-      out_.open(fmt::format("if ({}) {{", is_aligned(*e)));
+      out_.open(fmt::format("if ({}) {{", admit_packs(k_, e->packs.buffers)));
       open_results(width);
       pack(*e, width, row(), column(), "acc_[i_][j_ + l_]");
       close_results();

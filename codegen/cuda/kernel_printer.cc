@@ -191,10 +191,7 @@ class KernelPrinter {
   // By packs, or, unless all addresses are known to admit them, else what `otherwise` prints.
   void by_packs(const std::vector<int>& buffers, const std::function<void()>& packs, const std::function<void()>& otherwise) {
     if (at_packs_) return packs();
-    std::string aligned;
-    for (int buffer : buffers)
-      aligned += fmt::format("{}nb_is_aligned({})", aligned.empty() ? "" : " && ", cpp_name(k_.buffers[buffer].name));
-    body_.open(fmt::format("if ({}) {{", aligned));
+    body_.open(fmt::format("if ({}) {{", admit_packs(k_, buffers)));
     packs();
     body_.reopen("} else {");
     otherwise();

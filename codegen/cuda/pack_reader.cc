@@ -3,10 +3,17 @@
 #include <algorithm>
 
 #include "ir/kernel_ir/packs.h"
+#include "ir/kernel_ir/team_rows.h"
 
 namespace nabla::codegen {
 
 using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
+
+std::string admit_packs(const Kernel& k, const std::vector<int>& buffers) {
+  std::string out;
+  for (int buffer : buffers) out += fmt::format("{}nb_is_aligned({})", out.empty() ? "" : " && ", cpp_name(k.buffers[buffer].name));
+  return out;
+}
 
 PackPlace buffer_place(const Kernel& k, int buffer, const std::vector<Expr>& at) {
   const Buffer& b = k.buffers[buffer];
@@ -14,9 +21,7 @@ PackPlace buffer_place(const Kernel& k, int buffer, const std::vector<Expr>& at)
 }
 PackPlace row_place(const Kernel& k, int value, const std::vector<Expr>& at) {
   const ValueInfo& v = k.values[value];
-  PackPlace out{cpp_name(v.name), compute_type(v.dtype), at, {}};
-  for (int a : v.axes) out.shape.push_back(k.axes[a].extent);
-  return out;
+  return {cpp_name(v.name), compute_type(v.dtype), at, row_shape(k, v)};
 }
 
 bool PackReader::moves(const PackPlace& place) const {
@@ -36,19 +41,18 @@ std::string PackReader::read(const PackPlace& place) const {
   return fmt::format("nb_load_{}<{}>({})", aligned_ ? "pack" : "each", width_, first(place));
 }
 
-void PackReader::load(const Expr& e, std::vector<Kept>* kept) {
+void PackReader::load(const Expr& e, const std::vector<Kept*>& kept, const std::string& trip) {
   visit(e, [&](const Expr& x) {
     bool array = x->kind == ExprKind::kLoad && !x->guard, row = x->kind == ExprKind::kValue && !x->args.empty();
     if (!array && !row) return;
     PackPlace place = array ? buffer_place(k_, x->ref, x->args) : row_place(k_, x->ref, x->args);
     if (!moves(place) || std::ranges::any_of(loaded_, [&](const auto& l) { return l.first == x; })) return;
     std::string name = fmt::format("e{}_", next_temp_++), text = read(place);
-    Kept* keep = nullptr;
-    if (kept)
-      for (Kept& k : *kept)
-        if (k.load == x) keep = &k;
-    if (keep && !keep->loaded) out_.line(fmt::format("{} = {};", keep->text, text));
-    if (keep) text = keep->text, keep->loaded = true;
+    if (auto found = std::ranges::find(kept, x, &Kept::load); found != kept.end()) {
+      std::string held = fmt::format("{}[{}]", (*found)->name, trip);
+      if (!(*found)->loaded) out_.line(fmt::format("{} = {};", held, text));
+      text = held, (*found)->loaded = true;
+    }
     out_.line(fmt::format("const nb_pack<{}, {}> {}pack_ = {};", place.type, width_, name, text));
     k_.values.push_back({name, x->dtype, {}});
     loaded_.emplace_back(x, static_cast<int>(k_.values.size()) - 1);

@@ -17,6 +17,9 @@ struct PackPlace {
   std::vector<kernel_ir::Expr> at;    ///< where the loops stand
   ir::Shape shape;
 };
+/// The condition that all of these buffers begin where packs may.
+std::string admit_packs(const kernel_ir::Kernel& kernel, const std::vector<int>& buffers);
+
 PackPlace buffer_place(const kernel_ir::Kernel& kernel, int buffer, const std::vector<kernel_ir::Expr>& at);
 PackPlace row_place(const kernel_ir::Kernel& kernel, int value, const std::vector<kernel_ir::Expr>& at);
 
@@ -27,14 +30,14 @@ class PackReader {
   PackReader(kernel_ir::Kernel& kernel, int width, int lane, bool aligned, CppWriter& out, int& next_temp)
       : k_(kernel), width_(width), lane_(lane), aligned_(aligned), out_(out), next_temp_(next_temp) {}
 
-  /// Packs that registers hold already, `text` for the load, or are to hold from now on.
+  /// What registers hold from the first time on that it is read: a pack for each trip, in an array of this name.
   struct Kept {
     kernel_ir::Expr load;
-    std::string text;
+    std::string name;
     bool loaded;
   };
-  /// Prints the packs that an expression reads.
-  void load(const kernel_ir::Expr& e, std::vector<Kept>* kept = nullptr);
+  /// Prints the packs that an expression reads; those of `kept` are the ones of `trip`.
+  void load(const kernel_ir::Expr& e, const std::vector<Kept*>& kept = {}, const std::string& trip = "");
   /// Opens the loop over the elements `l_` of a pack, with what was read.
   void open(std::map<int, ValuePlace>& places);
   /// The expression for element `l_`.

@@ -37,13 +37,6 @@ std::optional<ProductPrinter::Epilogue> ProductPrinter::epilogue() const {
   return out.packs.width > 1 ? std::optional(std::move(out)) : std::nullopt;
 }
 
-std::string ProductPrinter::is_aligned(const Epilogue& e) const {
-  std::string out;
-  for (int buffer : e.packs.buffers)
-    out += fmt::format("{}nb_is_aligned({})", out.empty() ? "" : " && ", cpp_name(k_.buffers[buffer].name));
-  return out;
-}
-
 void ProductPrinter::pack(const Epilogue& e, int width, const std::string& m, const std::string& n, const std::string& value) {
   out_.line(fmt::format("const long {} = {}, {}_first_ = {};", axis_name(c_.m), m, axis_name(c_.n), n));
   out_.line(fmt::format("if ({} >= {} || {}_first_ >= {}) continue;", axis_name(c_.m), extent(c_.m), axis_name(c_.n),

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "codegen/cuda/pack_reader.h"
 #include "codegen/cuda/printer.h"
 #include "codegen/cuda/team_printer.h"
 #include "ir/kernel_ir/packs.h"
@@ -46,8 +47,6 @@ class ProductPrinter {
     kernel_ir::Packs packs;
   };
   std::optional<Epilogue> epilogue() const;
-  /// Whether the addresses of all that moves in packs allow it.
-  std::string is_aligned(const Epilogue& epilogue) const;
   /// Declares m and the first n of a pack, goes on with the next where they are out of range, and prints what follows the
   /// product. `width`: elements, at most those of the epilogue's packs, of which packs of fewer are parts. `value`: its element `l_`.
   void pack(const Epilogue& epilogue, int width, const std::string& m, const std::string& n, const std::string& value);

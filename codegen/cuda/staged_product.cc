@@ -19,7 +19,7 @@ StagedProduct::StagedProduct(const Product& p, const ProductMapping& cut, int th
   pack_ = 16 / bytes_of(dtype_);
 }
 
-std::string StagedProduct::behind_a(const std::string& a_tile, const std::string& constant) const {
+std::string StagedProduct::after_a(const std::string& a_tile, const std::string& constant) const {
   std::string at = fmt::format("{} + {}", a_tile, a_.elements);
   return a_.dtype == b_.dtype ? at : fmt::format("({}{}*)({})", constant, type_of(b_), at);
 }
@@ -28,7 +28,7 @@ void StagedProduct::fill_tile(const std::string& tile) {
   out_.open(fmt::format("if (const int tile_of_k_ = {}; tile_of_k_ < tiles_of_k_) {{", tile));
   out_.line(fmt::format("const long k0_ = long(tile_of_k_) * {};", tile_k_));
   out_.line(fmt::format("{}* const a_fill_ = tiles_ + tile_of_k_ % {} * {};", type_, stages_, stage()));
-  out_.line(fmt::format("{}* const b_fill_ = {};", type_of(b_), behind_a("a_fill_", "")));
+  out_.line(fmt::format("{}* const b_fill_ = {};", type_of(b_), after_a("a_fill_", "")));
   fill("a", a_);
   fill("b", b_);
   out_.close();
@@ -114,7 +114,7 @@ void StagedProduct::fill_by(const std::string& name, const FactorTile& o, int wi
 void StagedProduct::finish() {
   std::optional<Epilogue> e = epilogue();
   if (e) {
-    out_.open(fmt::format("if ({}) {{", is_aligned(*e)));
+    out_.open(fmt::format("if ({}) {{", admit_packs(k_, e->packs.buffers)));
     finish_by_packs(*e);
     out_.reopen("} else {");
   }

@@ -21,8 +21,8 @@ class StagedProduct : public ProductPrinter {
 
   bool copies() const { return a_.packs || b_.packs; }
   static std::string type_of(const kernel_ir::FactorTile& o) { return storage_type(o.dtype); }
-  /// The tile of b, `a` elements behind that of a.
-  std::string behind_a(const std::string& a_tile, const std::string& constant) const;
+  /// The tile of b, `a` elements after that of a.
+  std::string after_a(const std::string& a_tile, const std::string& constant) const;
   /// Where a thread's copies begin, once for a tile of the result.
   void begin_steps() { begin_steps("a", a_), begin_steps("b", b_); }
   /// Starts copies of a tile of both factors, where there is one of this number.

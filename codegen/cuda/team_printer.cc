@@ -135,12 +135,13 @@ void TeamPrinter::close(size_t count) {
   for (size_t i = 0; i < count; ++i) out_.close();
 }
 
-
 // ---- Packs
 void TeamPrinter::declare_kept() {
-  loaded_.assign(packs_.kept.size(), false);
-  for (size_t i = 0; i < packs_.kept.size(); ++i)
-    out_.line(fmt::format("nb_pack<{}, {}> kept{}_[{}];", storage_type(packs_.kept[i].load->dtype), packs_.width, i, packs_.kept[i].trips));
+  kept_.clear();
+  for (const KeptLoad& l : packs_.kept) {
+    kept_.push_back({l.load, fmt::format("kept{}_", kept_.size()), false});
+    out_.line(fmt::format("nb_pack<{}, {}> {}[{}];", storage_type(l.load->dtype), packs_.width, kept_.back().name, l.trips));
+  }
 }
 
 void TeamPrinter::share(const std::vector<int>& axes, const Expr& e, const std::optional<PackPlace>& to, const Each& each) {
@@ -150,17 +151,17 @@ void TeamPrinter::share(const std::vector<int>& axes, const Expr& e, const std::
     return close(open);
   }
   int trips = 0;
-  for (const KeptLoad& l : packs_.kept)
-    if (l.axes == axes) visit(e, [&](const Expr& x) { trips = x == l.load ? l.trips : trips; });
+  std::vector<PackReader::Kept*> kept;
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    const KeptLoad& l = packs_.kept[i];
+    if (l.axes != axes || !reads(e, l.load)) continue;
+    kept.push_back(&kept_[i]);
+    trips = l.trips;  // as many for all of the same axes
+  }
   std::string trip;
   size_t open = trips > 0 ? open_kept(axes, trips, trip) : open_shared_out(axes, packs_.width);
-  std::vector<PackReader::Kept> kept;
-  for (size_t i = 0; i < packs_.kept.size() && trips > 0; ++i)
-    if (packs_.kept[i].axes == axes) kept.push_back({packs_.kept[i].load, fmt::format("kept{}_[{}]", i, trip), loaded_[i]});
   PackReader reader(k_, packs_.width, axes.back(), aligned_, out_, next_temp_);
-  reader.load(e, &kept);
-  for (size_t i = 0, at = 0; i < packs_.kept.size() && trips > 0; ++i)
-    if (packs_.kept[i].axes == axes) loaded_[i] = kept[at++].loaded;
+  reader.load(e, kept, trip);
   bool stores = to && reader.moves(*to);
   std::string pack = stores ? to->name + "_pack_" : "";
   if (stores) reader.declare(*to, pack);
@@ -324,9 +325,7 @@ void TeamPrinter::number(const Let& s) {
 }
 
 std::string TeamPrinter::element(const ValueInfo& v) {
-  ir::Shape shape;
-  for (int a : v.axes) shape.push_back(k_.axes[a].extent);
-  return printer().offset(axes_as_indices(v.axes), shape);
+  return printer().offset(axes_as_indices(v.axes), row_shape(k_, v));
 }
 
 void TeamPrinter::stmt(const Let& s) {

@@ -115,7 +115,7 @@ class TeamPrinter {
   Team team_;
   kernel_ir::RowPacks packs_;
   bool aligned_ = true;
-  std::vector<bool> loaded_;  // Of the loads that registers keep.
+  std::vector<PackReader::Kept> kept_;  // As packs_.kept, in the iteration that is printed.
   CppWriter& out_;
   int& next_temp_;
   std::map<int, ValuePlace> places_;

@@ -93,7 +93,7 @@ class TensorCoreProduct : public StagedProduct {
   // ---- Fragments
   void load_fragments(const std::string& to, const std::string& tile, const std::string& k) {
     out_.line(fmt::format("const {}* const a_tile_ = tiles_ + ({}) % {} * {};", type_, tile, stages_, stage()));
-    out_.line(fmt::format("const {}* const b_tile_ = {};", type_of(b_), behind_a("a_tile_", "const ")));
+    out_.line(fmt::format("const {}* const b_tile_ = {};", type_of(b_), after_a("a_tile_", "const ")));
     out_.line(fmt::format("const int k_ = {};", k));
     out_.line(fmt::format("unsigned (&a_)[{}][4] = a_at_[{}], (&b_)[{}][2] = b_at_[{}];", rows_, to, columns_, to));
     out_.line("#pragma unroll");

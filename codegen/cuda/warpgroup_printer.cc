@@ -86,7 +86,7 @@ class WarpgroupProductOfBytes : public StagedProduct {
     out_.line("nb_wg_see_copies();");
     out_.line("__syncthreads();");
     out_.line(fmt::format("const {}* const a_tile_ = tiles_ + t_ % {} * {};", type_, stages_, stage()));
-    out_.line(fmt::format("const {}* const b_tile_ = {};", type_of(b_), behind_a("a_tile_", "const ")));
+    out_.line(fmt::format("const {}* const b_tile_ = {};", type_of(b_), after_a("a_tile_", "const ")));
     out_.line("nb_wg_fence();");
     out_.line("#pragma unroll");
     out_.line(fmt::format("for (int s_ = 0; s_ < {}; ++s_) nb_wg_mma_bytes(part_, a_tile_ + own_, b_tile_, s_);",

@@ -39,7 +39,10 @@ bool has_epilogue(const Kernel& k, const Let& product) {
 bool ends_inside_of_packs(const Product& p, bool k_fast, int pack) {
   return k_fast && p.rest_of_k && !(p.whole_k.is_static() && p.whole_k.value() % pack == 0);
 }
-bool is_byte_float(DType d) { return is_float(d) && bytes_of(d) == 1; }
+// What a load gives where its guard fails.
+bool is_else_zero(const Expr& load) {
+  return load->fill->kind == ExprKind::kConst && load->fill->number == 0 && load->fill->integer == 0;
+}
 
 FactorTile tile_of(const Product& p, const Expr& load, int other, int rows) {
   const Kernel& k = p.kernel;
@@ -60,8 +63,7 @@ FactorTile tile_of(const Product& p, const Expr& load, int other, int rows) {
 // that the loads need no guards.
 void find_rest_of_k(Product& p) {
   const Expr &a = p.c.lhs, &b = p.c.rhs;
-  auto zero = [](const Expr& load) { return load->fill->kind == ExprKind::kConst && load->fill->number == 0 && load->fill->integer == 0; };
-  if (!a->guard || !b->guard || !(a->guard == b->guard) || !zero(a) || !zero(b)) return;
+  if (!a->guard || !b->guard || !(a->guard == b->guard) || !is_else_zero(a) || !is_else_zero(b)) return;
   const Expr& g = a->guard;
   if (g->kind != ExprKind::kCall || g->fn->name != "lt") return;
   std::optional<Affine> at = as_affine(g->args[0]), end = as_affine(g->args[1]);
@@ -125,13 +127,15 @@ std::optional<DType> common_dtype(const Product& p) {
     };
     for (; e.id() != load.id(); e = e->args[0])
       if (e->kind != ExprKind::kCall || e->fn->name != "convert" || !keeps(e->dtype)) return false;
-    return !load->guard || (load->fill->kind == ExprKind::kConst && load->fill->number == 0);
+    return !load->guard || is_else_zero(load);
   };
   DType d = p.kernel.buffers[p.c.lhs->ref].dtype, other = p.kernel.buffers[p.c.rhs->ref].dtype;
   bool alike = other == d || (is_byte_float(d) && is_byte_float(other));
   bool both = alike && exact(p.lhs, p.c.lhs) && exact(p.rhs, p.c.rhs);
   return both ? std::optional(d) : std::nullopt;
 }
+
+bool is_byte_float(DType d) { return is_float(d) && bytes_of(d) == 1; }
 
 int thread_tile_bytes(DType d) { return is_float(d) ? std::max(4, bytes_of(d)) : bytes_of(d); }
 
@@ -140,8 +144,7 @@ bool is_copied(const Product& p, Expr factor) {
     factor = factor->args[0];
   if (factor->kind != ExprKind::kLoad) return false;
   DType d = p.kernel.buffers[factor->ref].dtype;
-  bool zero = !factor->guard || (factor->fill->kind == ExprKind::kConst && factor->fill->number == 0 && factor->fill->integer == 0);
-  return zero && bytes_of(d) >= 4 && d == p.c.dtype;
+  return (!factor->guard || is_else_zero(factor)) && bytes_of(d) >= 4 && d == p.c.dtype;
 }
 
 FactorTile lhs_tile(const Product& p, int tile_rows) { return tile_of(p, p.c.lhs, p.c.m, tile_rows); }

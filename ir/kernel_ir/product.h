@@ -49,6 +49,9 @@ constexpr int epilogue_pitch(int columns) { return columns * kFragmentColumns + 
 /// different 8-bit floats, which tensor cores multiply too, that of lhs.
 std::optional<DType> common_dtype(const Product& product);
 
+/// One of the floats of 8 bits, of which tensor cores multiply two formats with each other.
+bool is_byte_float(DType d);
+
 /// A factor and its tile: rows of k where the factor's neighbours in memory lie along k, else columns of it.
 struct FactorTile {
   Expr load;

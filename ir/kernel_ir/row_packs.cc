@@ -5,6 +5,7 @@
 #include "ir/kernel_ir/fragment.h"
 #include "ir/kernel_ir/packs.h"
 #include "ir/kernel_ir/stores.h"
+#include "ir/kernel_ir/team_rows.h"
 
 namespace nabla::kernel_ir {
 namespace {
@@ -77,15 +78,10 @@ class Finder {
     };
     visit(s.read, [&](const Expr& x) {
       if (x->kind == ExprKind::kLoad && !x->guard) access(x->args, k_.buffers[x->ref].shape, x->ref);
-      if (x->kind == ExprKind::kValue && !x->args.empty()) access(x->args, row_shape(k_.values[x->ref].axes), -1);
+      if (x->kind == ExprKind::kValue && !x->args.empty()) access(x->args, row_shape(k_, k_.values[x->ref]), -1);
     });
     if (s.store && !s.store->guard && !may_meet(*s.store)) access(s.store->indices, k_.buffers[s.store->buffer].shape, s.store->buffer);
-    if (s.row) access(axes_as_indices(k_.values[s.row->value].axes), row_shape(k_.values[s.row->value].axes), -1);
-  }
-  ir::Shape row_shape(const std::vector<int>& axes) const {
-    ir::Shape shape;
-    for (int a : axes) shape.push_back(k_.axes[a].extent);
-    return shape;
+    if (s.row) access(axes_as_indices(k_.values[s.row->value].axes), row_shape(k_, k_.values[s.row->value]), -1);
   }
   bool fits(int width) const {
     bool divide = true, shares = true, any = false;
@@ -129,11 +125,6 @@ class Finder {
   static bool is_kept(const RowPacks& packs, const Expr& load, const std::vector<int>& axes) {
     return std::ranges::any_of(packs.kept, [&](const KeptLoad& l) { return l.load == load && l.axes == axes; });
   }
-  static bool reads(const Expr& e, const Expr& load) {
-    bool found = false;
-    visit(e, [&](const Expr& x) { found |= x == load; });
-    return found;
-  }
 
   const Kernel& k_;
   int team_;
@@ -143,6 +134,11 @@ class Finder {
 
 }  // namespace
 
+bool reads(const Expr& e, const Expr& load) {
+  bool found = false;
+  visit(e, [&](const Expr& x) { found |= x == load; });
+  return found;
+}
 bool computed_together(const Kernel& k, const Let& row, int team) {
   return row.combiner != Combiner::kNone && most(k, k.values[row.value].axes) * 4 <= team && most(k, row.reduce) > kLeastTogether;
 }

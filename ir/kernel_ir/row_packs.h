@@ -15,6 +15,8 @@ std::vector<int> shared_axes(const Kernel& kernel, const Store& store);
 /// Has a row fewer elements than make work for a team, so that the threads compute each of them together?
 bool computed_together(const Kernel& kernel, const Let& row, int team);
 
+bool reads(const Expr& e, const Expr& load);
+
 /// An array's elements that several statements read, where every thread can keep its own in registers.
 struct KeptLoad {
   Expr load;

@@ -26,6 +26,12 @@ std::vector<TeamRow> team_rows(const Kernel& kernel, const Body& body) {
   return out;
 }
 
+ir::Shape row_shape(const Kernel& kernel, const ValueInfo& row) {
+  ir::Shape shape;
+  for (int a : row.axes) shape.push_back(kernel.axes[a].extent);
+  return shape;
+}
+
 int64_t row_bytes(const Kernel& k, int value) {
   int64_t n = bytes_of(k.values[value].dtype) < 4 ? 4 : bytes_of(k.values[value].dtype);
   for (int a : k.values[value].axes) n *= k.axes[a].extent.bounds().max;

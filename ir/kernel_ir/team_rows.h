@@ -13,6 +13,8 @@ struct TeamRow {
 };
 /// The rows of statements that a team executes together.
 std::vector<TeamRow> team_rows(const Kernel& kernel, const Body& body);
+/// The extents of its own axes.
+ir::Shape row_shape(const Kernel& kernel, const ValueInfo& row);
 /// Bytes of one copy at the sizes' upper bounds, a multiple of 16.
 int64_t row_bytes(const Kernel& kernel, int value);
 /// Bytes of shared memory that one team needs for the rows of `body`.

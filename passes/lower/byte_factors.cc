@@ -10,11 +10,10 @@ namespace {
 
 using kernel_ir::Expr;
 using kernel_ir::ExprKind;
-
-bool is_byte_float(DType d) { return is_float(d) && bytes_of(d) == 1; }
+using kernel_ir::is_byte_float;
 
 // The 8-bit floats that the tensor is, element by element, converted once or several times; -1: it is something else.
-int bytes_behind(const Tensor& t) {
+int bytes_of_factor(const Tensor& t) {
   if (t.kind != TensorKind::kDefinition || !t.formula.is_map() || t.fence) return -1;
   Expr e = t.formula.value;
   for (; e->kind == ExprKind::kCall && e->fn->name == "convert"; e = e->args[0])
@@ -55,7 +54,7 @@ void read_byte_factors(TensorGraph& graph, const ir::Target& target) {
     bool all = true;
     for (int u : loads_of(t.formula)) {
       bool narrow = is_byte_float(graph.tensors[u].dtype);
-      bytes[u] = narrow ? u : bytes_behind(graph.tensors[u]);
+      bytes[u] = narrow ? u : bytes_of_factor(graph.tensors[u]);
       all &= bytes[u] >= 0 && (narrow || graph.tensors[u].dtype != DType::kF64);
     }
     if (!all) continue;

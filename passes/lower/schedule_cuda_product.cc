@@ -19,7 +19,7 @@ class ProductScheduler {
     bool worth = most(p_.c.m) >= 16 && most(p_.c.n) >= 8 && most(p_.c.k) >= 16;
     std::optional<DType> d = common_dtype(p_);
     bool known = d && (d == DType::kBF16 || d == DType::kF16 || (d == DType::kF32 && target_.tf32) ||
-                       (is_float(*d) && bytes_of(*d) == 1 && target_.cuda.multiplies_bytes()));
+                       (is_byte_float(*d) && target_.cuda.multiplies_bytes()));
     return worth && is_float(p_.c.dtype) && p_.c.dtype != DType::kF64 && known;
   }
   // Sums in registers, of tiles that are not mostly empty.

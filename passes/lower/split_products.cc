@@ -144,7 +144,7 @@ class Splitter {
 void split_products(Kernel& kernel, const ir::Target& target) {
   std::optional<Product> p = target.is_cuda() && !kernel.procedure ? find_product(kernel) : std::nullopt;
   if (!p || p->c.lhs->guard || p->c.rhs->guard) return;
-  // Numbers at the head move to the loop behind the product.
+  // Numbers at the head move to the loop after the product.
   bool reads_values = false;
   visit(p->let.expr, [&](const Expr& x) { reads_values |= x->kind == ExprKind::kValue; });
   if (reads_values) return;

@@ -8,6 +8,8 @@
 #include "cli/driver/compile.h"
 #include "codegen/cuda/backend.h"
 #include "frontend/nabla.h"
+#include "ir/ops/all_ops.h"
+#include "ir/text.h"
 
 namespace nabla::codegen {
 namespace {
@@ -44,6 +46,35 @@ TEST(Alignment, RowsBetweenPacksAreAskedFor) {
   Found found = rows_of(6);
   EXPECT_GE(std::ranges::count(found.at_packs, false), 1);
   EXPECT_GE(std::ranges::count(found.at_packs, true), 1);
+}
+
+// The function of an entry that is the body of another one's loop, too, finds rows of 24 bytes there.
+TEST(Alignment, EntriesThatLoopsRunFindRows) {
+  const char* const text = R"(nabla 1 traced
+entry row calls @row {
+  inputs h, x
+  outputs last, all
+}
+{}func @row(%h: f32[6], %x: f32[6]) {
+  %p = mul(%h, %x)
+  %q = add(%p, %x)
+  return %q, %p
+}
+func @rows(%h: f32[6], %xs: f32[16,6]) {
+  %c, %all = scan(%h, %xs) {body=@row, consts=0, carries=1, length=[16]}
+  return %c, %all
+}
+)";
+  auto at_packs = [&](const std::string& more) {
+    std::string whole = text;
+    whole.replace(whole.find("{}"), 2, more);
+    ir::Module m = ir::parse_module(whole, "rows.nbl", ops::all_ops()).value();
+    Result<driver::CompiledModule> lowered = driver::lower_module(m, {.target = "sm_90a", .library = false});
+    if (!lowered.ok()) return ADD_FAILURE() << to_string(lowered.errors()), false;
+    return std::ranges::all_of(kernels_at_packs(lowered->planned), [](bool at) { return at; });
+  };
+  EXPECT_TRUE(at_packs(""));
+  EXPECT_FALSE(at_packs("entry rows calls @rows {\n  inputs h, xs\n  outputs last, all\n}\n"));
 }
 
 }  // namespace
