@@ -70,6 +70,7 @@ Result<CodeGrid> grid_of(const kernel_ir::Kernel& kernel, size_t number, const C
     code = &facts;
   }
   out.predicted = predict_grid(kernel, number, target, code);
+  out.maps = g.maps;
   return out;
 }
 

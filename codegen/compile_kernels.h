@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/model.h"
 #include "codegen/toolchain.h"
+#include "ir/kernel_ir/tensor_map.h"
 #include "ir/module.h"
 #include "ir/target.h"
 
@@ -21,6 +22,7 @@ struct CodeGrid {
   int static_shared_bytes = 0;        ///< per block
   int resident_warps = 0;             ///< of one multiprocessor
   GridPrediction predicted = {};
+  std::vector<kernel_ir::TensorMap> maps = {};  ///< parameters after all others
 };
 
 struct TargetCode {

@@ -255,10 +255,14 @@ class PlainProduct : public ProductPrinter {
 
 }  // namespace
 
-void print_product(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp) {
-  if (cut.by == ProductMapping::By::kWarpgroups) return print_by_warpgroups(p, cut, threads, out, next_temp);
-  if (cut.by == ProductMapping::By::kWarps) return print_on_tensor_cores(p, cut, threads, out, next_temp);
-  PlainProduct(p, cut, threads, out, next_temp).run();
+std::vector<TensorMap> print_product(const Product& p, const ProductMapping& cut, int threads, bool at_packs, CppWriter& out,
+                                     int& next_temp) {
+  if (cut.by == ProductMapping::By::kWarpgroups) return print_by_warpgroups(p, cut, threads, at_packs, out, next_temp);
+  if (cut.by == ProductMapping::By::kWarps)
+    print_on_tensor_cores(p, cut, threads, out, next_temp);
+  else
+    PlainProduct(p, cut, threads, out, next_temp).run();
+  return {};
 }
 
 }  // namespace nabla::codegen

@@ -58,14 +58,15 @@ class KernelPrinter {
     body_.open("{");
     declare_sizes();
   }
-  void close_grid(const Grid& g, const std::string& suffix) {
-    CudaGrid grid{symbol_ + suffix, g.blocks, g.threads, g.shared_bytes, g.beside};
+  void close_grid(const Grid& g, const std::string& suffix, std::vector<TensorMap> maps = {}) {
+    CudaGrid grid{symbol_ + suffix, g.blocks, g.threads, g.shared_bytes, g.beside, std::move(maps)};
     body_.close();
     std::string params;
     for (const Buffer& b : k_.buffers)
       params += fmt::format("{}{}{}* {}", params.empty() ? "" : ", ", b.role == BufferRole::kIn ? "const " : "",
                             storage_type(b.dtype), cpp_name(b.name));
     if (!symbols_.empty()) params += (params.empty() ? "" : ", ") + std::string("const long* extents_");
+    for (size_t i = 0; i < grid.maps.size(); ++i) params += fmt::format(", const __grid_constant__ nb_tensor_map map{}_", i);
     if (!out_.grids.empty()) text_.line("");
     std::string body = body_.take();
     std::string bounds = fmt::format("{}{}", grid.threads, grid.beside > 1 ? fmt::format(", {}", grid.beside) : "");
@@ -109,8 +110,9 @@ class KernelPrinter {
     std::unique_ptr<WindowProduct> windows = product ? nullptr : find_window_product(k_);
     NABLA_CHECK(product || windows, "kernel @{} is no product", k_.name);
     open_grid();
-    print_product(product ? *product : windows->product(), cut, g.threads, body_, next_temp_);
-    close_grid(g, statement ? suffix() : "");
+    std::vector<TensorMap> maps =
+        print_product(product ? *product : windows->product(), cut, g.threads, at_packs_, body_, next_temp_);
+    close_grid(g, statement ? suffix() : "", std::move(maps));
   }
 
   // ---- Procedures

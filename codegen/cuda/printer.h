@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/kernel_ir/kernel.h"
+#include "ir/kernel_ir/tensor_map.h"
 
 namespace nabla::codegen {
 
@@ -15,6 +15,7 @@ struct CudaGrid {
   int threads = 256;     ///< per block, exactly
   int shared_bytes = 0;  ///< dynamic shared memory per block
   int beside = 1;        ///< blocks that one multiprocessor is to hold: a bound on registers
+  std::vector<kernel_ir::TensorMap> maps = {};  ///< CUtensorMaps of buffers, parameters after all others
 };
 
 struct CudaKernel {

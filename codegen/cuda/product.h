@@ -10,6 +10,7 @@
 #include "codegen/cuda/team_printer.h"
 #include "ir/kernel_ir/packs.h"
 #include "ir/kernel_ir/product.h"
+#include "ir/kernel_ir/tensor_map.h"
 
 namespace nabla::codegen {
 
@@ -69,8 +70,8 @@ class ProductPrinter {
 /// Products of f32 sums whose factors are both bf16, f16, 8-bit floats, or f32 rounded to tf32.
 void print_on_tensor_cores(const Product& p, const kernel_ir::ProductMapping& cut, int threads, CppWriter& out,
                            int& next_temp);
-/// Those of bf16, of f16 and of 8-bit floats whose copies move evenly, by wgmma of sm_90a.
-void print_by_warpgroups(const Product& p, const kernel_ir::ProductMapping& cut, int threads, CppWriter& out,
-                         int& next_temp);
+/// Those of bf16, of f16 and of 8-bit floats whose copies move evenly, by wgmma of sm_90a. Returns and takes what print_product does.
+std::vector<kernel_ir::TensorMap> print_by_warpgroups(const Product& p, const kernel_ir::ProductMapping& cut, int threads, bool at_packs,
+                                                      CppWriter& out, int& next_temp);
 
 }  // namespace nabla::codegen

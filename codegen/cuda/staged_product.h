@@ -5,6 +5,7 @@
 #include <string>
 
 #include "codegen/cuda/product.h"
+#include "ir/kernel_ir/tensor_map.h"
 
 namespace nabla::codegen {
 
@@ -26,7 +27,7 @@ class StagedProduct : public ProductPrinter {
   /// Where a thread's copies begin, once for a tile of the result.
   void begin_steps() { begin_steps("a", a_), begin_steps("b", b_); }
   /// Starts copies of a tile of both factors, where there is one of this number.
-  void fill_tile(const std::string& tile);
+  virtual void fill_tile(const std::string& tile);
   void finish() override;
 
   int stages_, tile_k_, pack_;
@@ -35,6 +36,7 @@ class StagedProduct : public ProductPrinter {
   kernel_ir::FactorTile a_, b_;
   int rows_ = 0, columns_ = 0;
   bool twined_rows_ = false, twined_columns_ = false;
+  bool by_engine_ = false;  // the copy engine brings tiles, to which what threads do in shared memory must be shown
 
  private:
   int copies_of(const kernel_ir::FactorTile& o) const { return o.rows * tile_k_ / pack_ / threads_; }

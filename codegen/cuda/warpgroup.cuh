@@ -22,13 +22,31 @@ template <int fragments> NB_FN void nb_wg_add(float (&d)[1][fragments][4], const
 // This thread's warpgroup: a shuffle tells the compiler that a warp agrees, so that places of tiles stay in uniform registers.
 NB_FN int nb_wg_group() { return __shfl_sync(0xffffffffu, int(threadIdx.x / 128), 0); }
 
+// Tiles that the copy engine brings (TMA): one thread asks for a box of an array, whose map the launch brings along as a parameter that
+// is a CUtensorMap, and a barrier in shared memory (mbarrier) counts the bytes that arrive. Its phases, which take turns as 0 and 1, end
+// when all expected bytes are there. Elements beyond the array's ends arrive as 0, and count.
+struct __align__(64) nb_tensor_map {
+  unsigned char of_driver[128];
+};
+
 #ifdef NB_EMULATOR
 #define NB_SHARED_TILES(T, name) NB_SHARED(T, name)
+template <int stages> NB_FN void nb_copies_begin(nb_u64* there) {
+  if (threadIdx.x == 0)
+    for (int s = 0; s < stages; ++s) nb_emu_barrier_init(there + s, 1);
+  __syncthreads();
+}
+NB_FN void nb_copies_expect(nb_u64* there, unsigned bytes) { nb_emu_barrier_expect(there, bytes); }
+NB_FN void nb_copies_wait(nb_u64* there, unsigned phase) { nb_emu_barrier_wait(there, phase); }
+template <class... Where> NB_FN void nb_copy_box(void* to, const nb_tensor_map& map, nb_u64* there, Where... where) {
+  nb_emu_copy_box(there, to, &map, where...);
+}
 NB_FN void nb_wg_fence() {}
 NB_FN void nb_wg_commit() {}
 template <int groups> NB_FN void nb_wg_wait() {}
 template <int fragments> NB_FN void nb_wg_hold(float (&)[1][fragments][4]) {}
 NB_FN void nb_wg_see_copies() {}
+NB_FN void nb_wg_together() {}
 // d += A B, `step` x 16 elements of k: 64 rows of A, those of this warpgroup; a lane's results lie as those of mma.m16n8k16.
 template <bool a_k_fast, bool b_k_fast, int fragments, class T>
 NB_FN void nb_wg_mma(float (&d)[1][fragments][4], const T* a, const T* b, int step) {
@@ -71,6 +89,40 @@ template <int fragments, class A, class B> NB_FN void nb_wg_mma_bytes(float (&d)
 #define NB_SHARED_TILES(T, name)                                    \
   extern __shared__ __align__(1024) unsigned char nb_tile_room[]; \
   T* const name = (T*)nb_tile_room
+template <int stages> NB_FN void nb_copies_begin(nb_u64* there) {
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int s = 0; s < stages; ++s) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(nb_shared_address(there + s)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+  __syncthreads();
+}
+NB_FN void nb_copies_expect(nb_u64* there, unsigned bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(nb_shared_address(there)), "r"(bytes) : "memory");
+}
+NB_FN void nb_copies_wait(nb_u64* there, unsigned phase) {
+  int over;
+  do {
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}"
+                 : "=r"(over) : "r"(nb_shared_address(there)), "r"(phase) : "memory");
+  } while (!over);
+}
+#define NB_COPY_BOX(rank, places, ...)                                                                                     \
+  asm volatile("cp.async.bulk.tensor." #rank "d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {" places "}], [%2];" \
+               ::"r"(nb_shared_address(to)), "l"(&map), "r"(nb_shared_address(there)), __VA_ARGS__ : "memory")
+NB_FN void nb_copy_box(void* to, const nb_tensor_map& map, nb_u64* there, int x, int y) {
+  NB_COPY_BOX(2, "%3, %4", "r"(x), "r"(y));
+}
+NB_FN void nb_copy_box(void* to, const nb_tensor_map& map, nb_u64* there, int x, int y, int z) {
+  NB_COPY_BOX(3, "%3, %4, %5", "r"(x), "r"(y), "r"(z));
+}
+NB_FN void nb_copy_box(void* to, const nb_tensor_map& map, nb_u64* there, int x, int y, int z, int u) {
+  NB_COPY_BOX(4, "%3, %4, %5, %6", "r"(x), "r"(y), "r"(z), "r"(u));
+}
+NB_FN void nb_copy_box(void* to, const nb_tensor_map& map, nb_u64* there, int x, int y, int z, int u, int v) {
+  NB_COPY_BOX(5, "%3, %4, %5, %6, %7", "r"(x), "r"(y), "r"(z), "r"(u), "r"(v));
+}
 NB_FN void nb_wg_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 NB_FN void nb_wg_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int groups> NB_FN void nb_wg_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory"); }
@@ -81,8 +133,10 @@ template <int fragments> NB_FN void nb_wg_hold(float (&d)[1][fragments][4]) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[0][n][e])::"memory");
 }
-// What this thread has copied, before a barrier after which wgmma reads it.
+// What this thread has done in shared memory, before a barrier after which wgmma or the copy engine are at work there.
 NB_FN void nb_wg_see_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// wgmma wants the lanes of a warp together.
+NB_FN void nb_wg_together() { __syncwarp(); }
 // Where a part of a tile lies, in units of 16 bytes, and strides between parts: `leading` bytes to the next 64 elements across
 // k, 1024 to the next 8 rows.
 NB_FN nb_u64 nb_wg_tile(const void* at, int leading = 8192) {

@@ -137,8 +137,18 @@ class Packer {
       grid->blocks = most(g.blocks), grid->blocks_size = reference(g.blocks);
       grid->threads = static_cast<uint32_t>(g.threads), grid->shared_bytes = static_cast<uint32_t>(g.shared_bytes);
       grid->exact = exact;
+      for (const kernel_ir::TensorMap& m : g.maps) grid->maps.push_back(tensor_map(m));
       out->grids.push_back(std::move(grid));
     }
+    return out;
+  }
+
+  static std::unique_ptr<format::TensorMapT> tensor_map(const kernel_ir::TensorMap& m) {
+    auto out = std::make_unique<format::TensorMapT>();
+    out->arg = static_cast<uint32_t>(m.buffer), out->element_bytes = static_cast<uint32_t>(m.element_bytes);
+    out->offset = static_cast<uint64_t>(m.offset);
+    out->sizes.assign(m.sizes.begin(), m.sizes.end()), out->strides.assign(m.strides.begin(), m.strides.end());
+    out->box.assign(m.box.begin(), m.box.end());
     return out;
   }
 

@@ -1,6 +1,7 @@
 // Which tiles the blocks of a matrix product compute.
 #include <algorithm>
 
+#include "ir/kernel_ir/tensor_map.h"
 #include "ir/kernel_ir/window_product.h"
 #include "passes/lower/schedule_cuda.h"
 
@@ -59,12 +60,12 @@ class ProductScheduler {
   Grid by_warpgroups() const {
     // Of 8-bit floats registers hold the sums of a tile of k beside those of all, and leave no room for a second block.
     if (bytes_of(*common_dtype(p_)) == 1)
-      return of({ProductMapping::By::kWarpgroups, 128, 128, 6}, 2 * kWarpgroupThreads, 6 * (128 + 128) * kWarpgroupTileBytes, 1);
+      return of({ProductMapping::By::kWarpgroups, 128, 128, 6}, 2 * kWarpgroupThreads, warpgroup_shared_bytes(6, 128 + 128), 1);
     // The wider tile reads its factors less often, and leaves no room for a second block.
     bool wide = most(p_.c.n) > 128 && tiles(128, 256).bounds().min >= target_.cuda.multiprocessors;
     int rows = 128, columns = wide ? 256 : 128, beside = wide ? 1 : 2, stages = wide ? 4 : 3;
-    int threads = rows / kWarpgroupRows * kWarpgroupThreads, stage = (rows + columns) * kWarpgroupTileBytes;
-    return of({ProductMapping::By::kWarpgroups, rows, columns, stages}, threads, stages * stage, beside);
+    int threads = rows / kWarpgroupRows * kWarpgroupThreads;
+    return of({ProductMapping::By::kWarpgroups, rows, columns, stages}, threads, warpgroup_shared_bytes(stages, rows + columns), beside);
   }
 
   Grid by_multiply_adds() const {

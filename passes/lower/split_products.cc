@@ -13,7 +13,7 @@ using namespace kernel_ir;  // NOLINT: this file rewrites kernel_ir
 
 namespace {
 
-constexpr int64_t kUnit = 64;          // of a slice's length: of every kind of tile a whole number
+constexpr int64_t kLeastUnit = 64;     // of a slice's length
 constexpr int64_t kLeastSteps = 8;     // tiles along a slice, below which its first one is most of its time
 constexpr int64_t kMostSlices = 64;
 constexpr int64_t kMostBytes = 64 << 20;  // of all slices' sums
@@ -33,7 +33,7 @@ class Splitter {
     int64_t best = 0;
     double least = us(1) / kLeastGain;
     for (int64_t slices = 2; slices <= kMostSlices && slices * sums <= kMostBytes; ++slices) {
-      const int64_t length = up(k, slices * kUnit) * kUnit;
+      const int64_t length = up(k, slices * unit()) * unit();
       if (length < kLeastSteps * tile_k() || (slices - 1) * length >= k) continue;
       if (double t = us(slices); t < least) best = length, least = t;
     }
@@ -87,6 +87,8 @@ class Splitter {
     if (cut_.by == ProductMapping::By::kThreads) return kThreadTileK;
     return (cut_.by == ProductMapping::By::kWarps ? kTensorTileBytes : kWarpgroupTileBytes) / bytes_of(factors_);
   }
+  // Slices are of whole tiles.
+  int64_t unit() const { return std::max(kLeastUnit, tile_k()); }
   bool by_threads() const { return cut_.by == ProductMapping::By::kThreads; }
   // With slices there are enough for the largest tiles.
   int side(int64_t slices, int whole) const {
@@ -101,7 +103,7 @@ class Splitter {
   // Of the fullest multiprocessor, and of writing and reading the slices' sums.
   double us(int64_t slices) const {
     const double results = static_cast<double>(side(slices, cut_.tile_rows)) * side(slices, cut_.tile_columns);
-    const double deep = static_cast<double>(up(most(c_.k), slices * kUnit) * kUnit), chip = target_.cuda.multiprocessors;
+    const double deep = static_cast<double>(up(most(c_.k), slices * unit()) * unit()), chip = target_.cuda.multiprocessors;
     double rate = ir::product_rate(by_threads() ? c_.dtype : factors_, target_).flops_per_us;
     if (!by_threads()) rate *= ir::kShareOfTensorCores;
     double out = std::ceil(static_cast<double>(blocks(slices)) / chip) * 2 * results * deep * chip / rate;

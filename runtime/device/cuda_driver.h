@@ -21,6 +21,11 @@ using CudaFunction = struct CudaFunctionTag*;
 using CudaGraph = struct CudaGraphTag*;
 using CudaGraphExec = struct CudaGraphExecTag*;
 
+/// CUtensorMap: an array as the copy engine of sm_90 walks it, a parameter of kernels.
+struct alignas(64) CudaTensorMap {
+  unsigned char of_driver[128];
+};
+
 // CUresult
 inline constexpr int kThreadLocalCapture = 1;  ///< CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr int kCudaOk = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaNoDevice = 100, kCudaNotReady = 600;
@@ -69,6 +74,10 @@ inline constexpr int kCudaOk = 0, kCudaInvalidValue = 1, kCudaOutOfMemory = 2, k
   X(module_function, "cuModuleGetFunction", (CudaFunction * function, CudaModule module, const char* name))        \
   X(function_set, "cuFuncSetAttribute", (CudaFunction function, int attribute, int value))                         \
   X(function_get, "cuFuncGetAttribute", (int* value, int attribute, CudaFunction function))                        \
+  X(tensor_map, "cuTensorMapEncodeTiled",                                                                          \
+    (CudaTensorMap * out, int data_type, uint32_t rank, CudaAddress address, const uint64_t* sizes,                \
+     const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides, int interleave, int swizzle,   \
+     int l2_promotion, int fill))                                                                                  \
   X(launch, "cuLaunchKernel",                                                                                      \
     (CudaFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
      unsigned block_z, unsigned shared_bytes, CudaStream stream, void** parameters, void** extra))

@@ -175,15 +175,18 @@ Status GpuEngine::place_arrays() {
 }
 
 Status GpuEngine::load_kernels() {
-  size_t most = 0;
+  size_t most = 0, most_maps = 0;
   for (uint32_t i = 0; program_.kernels() != nullptr && i < program_.kernels()->size(); ++i) {
     const format::Kernel& kernel = *program_.kernels()->Get(i);
     GpuKernel& loaded = kernels_.emplace_back();
     for (const format::Grid* grid : *kernel.grids())
       loaded.grids.push_back(NABLA_TRY(load_grid(*grid, std::string(view(kernel.object())))));
-    for (const GpuGrid& grid : loaded.grids) most = std::max(most, static_cast<size_t>(std::max(0, grid.parameters)));
+    for (const GpuGrid& grid : loaded.grids) {
+      most = std::max(most, static_cast<size_t>(std::max(0, grid.parameters)));
+      most_maps = std::max<size_t>(most_maps, grid.maps());
+    }
   }
-  args_.reserve(most);
+  args_.reserve(most), maps_.reserve(most_maps);
   return Ok{};
 }
 
@@ -213,14 +216,24 @@ Result<GpuGrid> GpuEngine::load_grid(const format::Grid& grid, const std::string
   (void)NABLA_TRY(ask_for_shared(out.function, grid.shared_bytes(), symbol));
   if (driver_.function_parameter == nullptr) return out;
   out.parameters = 0;
-  size_t offset = 0, bytes = 0;
-  auto index = [&] { return static_cast<size_t>(out.parameters); };
-  while (driver_.function_parameter(out.function, index(), &offset, &bytes) == device::kCudaOk) {
-    if (bytes != sizeof(CudaAddress) || offset != index() * sizeof(CudaAddress))
-      return error(Code::kKernelLoad, "`{}`: parameter {} of kernel `{}` is {} bytes at {}, no pointer", object,
-                   index(), symbol, bytes, offset);
-    ++out.parameters;
+  // Pointers, then as many tensor maps as the grid says.
+  struct Parameter {
+    size_t offset, bytes;
+  };
+  std::vector<Parameter> all;
+  Parameter next{};
+  while (driver_.function_parameter(out.function, all.size(), &next.offset, &next.bytes) == device::kCudaOk) all.push_back(next);
+  const size_t maps = out.maps(), pointers = all.size() - std::min(maps, all.size());
+  const size_t first_map = (pointers * sizeof(CudaAddress) + alignof(device::CudaTensorMap) - 1) / alignof(device::CudaTensorMap) *
+                           alignof(device::CudaTensorMap);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool map = i >= pointers;
+    const size_t bytes = map ? sizeof(device::CudaTensorMap) : sizeof(CudaAddress);
+    if (all[i].bytes != bytes || all[i].offset != (map ? first_map + (i - pointers) * bytes : i * bytes))
+      return error(Code::kKernelLoad, "`{}`: parameter {} of kernel `{}` is {} bytes at {}, no {}", object, i, symbol, all[i].bytes,
+                   all[i].offset, map ? "tensor map" : "pointer");
   }
+  out.parameters = static_cast<int>(all.size());
   return out;
 }
 
@@ -250,12 +263,17 @@ Status GpuEngine::check_parameters(const Plan& plan, const Bound& bound) const {
   for (size_t i = 0; i < bound.steps.size(); ++i) {
     const Step& s = bound.steps[i];
     if (s.kernel == nullptr) continue;
-    int given = static_cast<int>(s.args) + (s.extents > 0 ? 1 : 0);
-    for (const GpuGrid& grid : static_cast<const GpuKernel*>(s.kernel)->grids)
+    for (const GpuGrid& grid : static_cast<const GpuKernel*>(s.kernel)->grids) {
+      const int given = static_cast<int>(s.args + grid.maps()) + (s.extents > 0 ? 1 : 0);
       if (grid.parameters >= 0 && grid.parameters != given)
         return error(Code::kKernelLoad, "{}: instruction `{}` gives kernel `{}` {} arguments; it takes {}",
                      bundle_.what(), view(plan.instructions[i]->label()), view(grid.grid->symbol()), given,
                      grid.parameters);
+      for (uint32_t m = 0; m < grid.maps(); ++m)
+        if (grid.grid->maps()->Get(m)->arg() >= s.args)
+          return error(Code::kKernelLoad, "{}: kernel `{}` maps argument {} of {}", bundle_.what(), view(grid.grid->symbol()),
+                       grid.grid->maps()->Get(m)->arg(), s.args);
+    }
   }
   return Ok{};
 }

@@ -27,8 +27,10 @@ namespace nabla::exec {
 struct GpuGrid {
   device::CudaFunction function = nullptr;
   unsigned threads = 0, shared_bytes = 0;
-  int parameters = -1;  ///< pointers that it takes; -1: the driver does not tell
+  int parameters = -1;  ///< pointers that it takes, then maps; -1: the driver does not tell
   const format::Grid* grid = nullptr;
+  /// CUtensorMaps that it takes after all pointers.
+  uint32_t maps() const { return grid->maps() == nullptr ? 0 : grid->maps()->size(); }
 };
 
 /// What Step.kernel points to.
@@ -145,6 +147,7 @@ class GpuEngine final : public Engine {
   };
   std::vector<Arrays> entries_;            ///< one per entry; all in `arrays_`, as one entry runs at a time
   std::vector<void*> args_;                ///< of the launch being issued
+  std::vector<device::CudaTensorMap> maps_;
   std::vector<device::CudaEvent> events_;  ///< of traces
 };
 

@@ -24,6 +24,15 @@ bool GpuMachine::ok(Status status) {
   return !failure_;
 }
 
+// The driver's words for what program.fbs says of a map: elements as unsigned integers, rows of 128 bytes swizzled, 0 beyond the ends.
+bool GpuMachine::make_map(const format::TensorMap& m, const void* array, device::CudaTensorMap& out) {
+  constexpr int kUint8 = 0, kUint16 = 1, kSwizzle128 = 3, kPromote256 = 3;
+  constexpr uint32_t kOneByOne[5] = {1, 1, 1, 1, 1};
+  return ok("describing an array to the copy engine",
+            driver_.tensor_map(&out, m.element_bytes() == 1 ? kUint8 : kUint16, m.sizes()->size(), address(array) + m.offset(),
+                               m.sizes()->data(), m.strides()->data(), m.box()->data(), kOneByOne, 0, kSwizzle128, kPromote256, 0));
+}
+
 bool GpuMachine::kernel(const Step& s, void* const* slots) {
   if (s.units <= 0) return true;
   std::vector<void*>& args = engine_.args_;
@@ -31,10 +40,18 @@ bool GpuMachine::kernel(const Step& s, void* const* slots) {
   for (uint32_t i = 0; i < s.args; ++i) args.push_back(const_cast<void**>(&slots[i]));
   device::CudaAddress extents = extents_ + s.first_extent * sizeof(long);
   if (s.extents > 0) args.push_back(&extents);
+  const size_t pointers = args.size();
   const int64_t* blocks = request_.bound.blocks.data() + s.first_blocks;
   for (const GpuGrid& grid : static_cast<const GpuKernel*>(s.kernel)->grids) {
     auto count = static_cast<unsigned>(*blocks++);
     if (count == 0) continue;
+    args.resize(pointers);
+    engine_.maps_.resize(grid.maps());
+    for (uint32_t m = 0; m < grid.maps(); ++m) {
+      const format::TensorMap& map = *grid.grid->maps()->Get(m);
+      if (!make_map(map, slots[map.arg()], engine_.maps_[m])) return false;
+      args.push_back(&engine_.maps_[m]);
+    }
     if (!ok("launching", driver_.launch(grid.function, count, 1, 1, grid.threads, 1, 1, grid.shared_bytes,
                                         engine_.stream_, args.data(), nullptr)))
       return false;

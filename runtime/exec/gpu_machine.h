@@ -39,6 +39,7 @@ class GpuMachine {
  private:
   bool ok(std::string_view what, int status);
   bool ok(Status status);
+  bool make_map(const format::TensorMap& map, const void* array, device::CudaTensorMap& out);
   /// Records an event and returns its number; -1: there are too many.
   int64_t event();
 

@@ -97,7 +97,17 @@ Status ProgramCheck::check_grids(const Kernel& kernel) {
       return damaged("grid `{}` has {} blocks of {} threads with {} bytes of shared memory", view(grid.symbol()),
                      grid.blocks(), grid.threads(), grid.shared_bytes());
     (void)NABLA_TRY(check_reference(grid.blocks_size(), grid.blocks(), "the number of blocks"));
+    for (uint32_t m = 0; m < size_of(grid.maps()); ++m) (void)NABLA_TRY(check_map(*grid.maps()->Get(m), view(grid.symbol())));
   }
+  return Ok{};
+}
+
+Status ProgramCheck::check_map(const TensorMap& map, std::string_view symbol) {
+  const uint32_t rank = size_of(map.sizes());
+  if (rank < 2 || rank > 5 || size_of(map.strides()) != rank - 1 || size_of(map.box()) != rank || map.element_bytes() < 1 ||
+      map.element_bytes() > 2 || map.box()->Get(0) * map.element_bytes() != 128)
+    return damaged("grid `{}` has a tensor map of {} sizes, {} strides and a box of {} for elements of {} bytes", symbol, rank,
+                   size_of(map.strides()), size_of(map.box()), map.element_bytes());
   return Ok{};
 }
 

@@ -44,6 +44,7 @@ class ProgramCheck {
   Status check_counts();
   Status check_tables();
   Status check_grids(const Kernel& kernel);
+  Status check_map(const TensorMap& map, std::string_view symbol);
   Status check_sizes();
   Status check_size(const Size& size);
   Status check_sources(const Entry& entry);

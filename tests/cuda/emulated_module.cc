@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "codegen/cuda/alignment.h"
+#include "tests/cuda/emulator/kernel_run.h"
 #include "tests/cuda/traffic_model.h"
 
 namespace nabla::emulator {
@@ -66,7 +67,7 @@ void EmulatedModule::launch(size_t kernel, const std::vector<PlacedBuffer>& buff
                             Report& report) const {
   const kernel_ir::Kernel& k = *planned_.kernels[kernel];
   Machine machine(way.checked);
-  std::vector<void*> places, args;
+  std::vector<void*> places;
   std::vector<bool> fresh;  // no operand lies there
   for (size_t b = 0; b < buffers.size(); ++b) {
     size_t first = 0;
@@ -83,14 +84,12 @@ void EmulatedModule::launch(size_t kernel, const std::vector<PlacedBuffer>& buff
     places.push_back(machine.allocate(bytes, "extents"));
     machine.write(places.back(), extents.data(), bytes);
   }
-  for (void*& p : places) args.push_back(&p);
   Report own;
   for (const codegen::CudaGrid& grid : code_[kernel].grids) {
     auto blocks = static_cast<unsigned>(grid.blocks.eval([&](const ir::Symbol& s) { return sizes.at(s.name); }));
     if (!(k.procedure && k.procedure->user)) blocks += way.more_blocks;
     if (way.most_blocks > 0) blocks = std::min(blocks, way.most_blocks);
-    Shape shape{blocks, static_cast<unsigned>(grid.threads), static_cast<size_t>(grid.shared_bytes)};
-    add(own, machine.launch(*object_, grid.symbol, shape, args, way.options));
+    add(own, launch_grid(machine, *object_, grid, blocks, places, way.options));
   }
   bool ended = own.clean();  // else what is missing follows from what has been found
   for (size_t b = 0; b < buffers.size(); ++b) {

@@ -31,10 +31,10 @@ struct Mutant {
 };
 
 // One block does all the work, so that every team goes through its loop several times.
-CudaKernel printed(const Kernel& k, bool tf32 = false) {
+CudaKernel printed(const Kernel& k, bool tf32 = false, bool at_packs = false) {
   ir::Target target = ir::find_target("sm_90a").value();
   target.tf32 = tf32;
-  CudaKernel code = print_for_gpu(k, "nk_" + k.name, target).value();
+  CudaKernel code = print_for_gpu(k, "nk_" + k.name, target, at_packs).value();
   for (codegen::CudaGrid& g : code.grids) g.blocks = 1;
   return code;
 }
@@ -111,7 +111,8 @@ void expect_all_noticed(const Kernel& k, const CudaKernel& healthy, std::vector<
   }
 }
 
-const std::regex kBarrier(R"((nb_sync<\w+>|nb_cp_wait<\w+>|nb_cp_commit|__syncthreads|__syncwarp)\(\);)");
+const std::regex kBarrier(
+    R"((nb_sync<\w+>|nb_cp_wait<\w+>|nb_cp_commit|__syncthreads|__syncwarp)\(\);|nb_copies_(wait|expect)\([^;]*\);)");
 
 // The text once for each barrier, without it.
 std::vector<std::pair<std::string, std::string>> without_each_barrier(const std::string& text) {
@@ -129,7 +130,7 @@ struct Subject {
   const char* name;
   std::string text;
   int barriers;  ///< in the kernel's own text, so that a change of the printer shows
-  bool tf32 = false;
+  bool tf32 = false, at_packs = false;
 };
 void PrintTo(const Subject& s, std::ostream* out) { *out << s.name; }
 
@@ -217,6 +218,7 @@ std::vector<Subject> subjects() {
       {"copied_ahead_in_tf32", replaced(replaced(halves_of("40, 136", "136, 72"), "bf16", "f32"), "136", "52"), 7,
        true},
       {"by_warpgroups", replaced(replaced(halves_of("40, 136", "136, 72"), "72", "136"), "40", "72"), 7},
+      {"by_the_copy_engine", replaced(replaced(halves_of("40, 136", "136, 72"), "72", "136"), "40", "72"), 7, false, true},
   };
 }
 
@@ -224,7 +226,7 @@ class Mutations : public testing::TestWithParam<Subject> {};
 
 TEST_P(Mutations, EveryBarrierIsMissed) {
   Kernel k = parse_kernel(GetParam().text, GetParam().name).value();
-  CudaKernel healthy = printed(k, GetParam().tf32);
+  CudaKernel healthy = printed(k, GetParam().tf32, GetParam().at_packs);
   std::vector<Mutant> mutants;
   for (auto& [what, text] : without_each_barrier(healthy.text)) {
     mutants.push_back({what, healthy});

@@ -58,7 +58,9 @@ std::string expect_split(const Case& c, int64_t slices) {
   if (!code.ok()) return "";
   EXPECT_EQ(code->grids.size(), 2u) << code->text;
   emulator::expect_right(split, *code, given, {.tolerance = c.tolerance});
-  return code->text;
+  auto at_packs = print_for_gpu(split, "nk_split", c.target, true).value();
+  if (!at_packs.grids[0].maps.empty()) emulator::expect_right(split, at_packs, given, {.tolerance = c.tolerance});
+  return code->text + at_packs.text;
 }
 
 std::string product(int64_t m, int64_t n, int64_t k, const std::string& a, const std::string& b, const std::string& dtype) {
@@ -95,6 +97,7 @@ TEST_P(ByWarpgroups, OfEveryOrder) {
   std::string text = expect_split({product(72, 136, 1016, GetParam(), rows ? "n, k" : "k, n", "f16"), gpu("sm_90a"), 1e-3}, 2);
   EXPECT_NE(text.find("nb_wg_mma"), std::string::npos) << text;
   EXPECT_NE(text.find("nb_cp_async_if<16>"), std::string::npos) << text;
+  EXPECT_NE(text.find("nb_copy_box"), std::string::npos) << text;
 }
 INSTANTIATE_TEST_SUITE_P(Factors, ByWarpgroups, testing::Values("m, k", "k, m"));
 

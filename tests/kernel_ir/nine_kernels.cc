@@ -61,8 +61,8 @@ Result<Kernel> scheduled_for_gpu(Kernel k, const ir::Target& target) {
   return k;
 }
 
-Result<codegen::CudaKernel> print_for_gpu(Kernel k, const std::string& symbol, const ir::Target& target) {
-  return codegen::print_cuda(NABLA_TRY(scheduled_for_gpu(std::move(k), target)), symbol);
+Result<codegen::CudaKernel> print_for_gpu(Kernel k, const std::string& symbol, const ir::Target& target, bool at_packs) {
+  return codegen::print_cuda(NABLA_TRY(scheduled_for_gpu(std::move(k), target)), symbol, at_packs);
 }
 
 std::vector<Literal> interpreted(const Kernel& k) {

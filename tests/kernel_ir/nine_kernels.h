@@ -20,7 +20,7 @@ std::vector<Literal> draw_buffers(const Kernel& kernel);
 Result<Kernel> scheduled_for_gpu(Kernel kernel, const ir::Target& target);
 /// The kernel's CUDA text, cut as schedule-kernels cuts it for the target. A procedure keeps the workspaces and the rows
 /// of a unit that its text names. Errors as of passes::schedule_cuda.
-Result<codegen::CudaKernel> print_for_gpu(Kernel kernel, const std::string& symbol, const ir::Target& target);
+Result<codegen::CudaKernel> print_for_gpu(Kernel kernel, const std::string& symbol, const ir::Target& target, bool at_packs = false);
 /// The buffers after interpret().
 std::vector<Literal> interpreted(const Kernel& kernel);
 /// Test failures where `got` differs by more than f32 sums of a few hundred terms may.

@@ -12,6 +12,18 @@ struct NbEmuThread {
   void* shared;  ///< the block's dynamic shared memory
 };
 
+/// What a driver writes where it is asked for a CUtensorMap, whose 128 bytes are its own affair: which box of an array in global
+/// memory the copy engine of sm_90 brings into shared memory. Rows of the box are 128 bytes there, swizzled by 16.
+struct alignas(64) NbEmuTensorMap {
+  unsigned known;  ///< kNbEmuTensorMap
+  int rank, element;
+  const char* at;
+  unsigned long sizes[5], strides[5];  ///< elements, bytes; the fastest dimension first
+  unsigned box[5];
+};
+const unsigned kNbEmuTensorMap = 0x6d617054;
+static_assert(sizeof(NbEmuTensorMap) == 128, "as large as a CUtensorMap");
+
 /// Runs once per operation of a warp, on the slots of all lanes, kNbEmuSlot bytes apart.
 typedef void (*NbEmuFinish)(unsigned char* slots, unsigned mask);
 const unsigned long kNbEmuSlot = 64;
@@ -25,6 +37,11 @@ struct NbEmuHost {
   void (*copy_async)(void* shared, const void* global, int bytes);
   void (*copy_commit)();
   void (*copy_wait)(int groups_left);
+  // mbarrier and cp.async.bulk.tensor. `at` is the barrier's place in shared memory.
+  void (*barrier_init)(void* at, unsigned count);
+  void (*barrier_expect)(void* at, unsigned bytes);
+  void (*barrier_wait)(void* at, unsigned parity);
+  void (*copy_box)(void* at, void* shared, const NbEmuTensorMap* map, const int* where, int rank);
   void (*note_atomic)(void* at, unsigned long bytes);
   // The checked variant alone:
   void (*note_access)(void* at, unsigned long bytes, bool write, void* pc);
@@ -36,6 +53,7 @@ struct NbEmuKernel {
   const char* symbol;
   void (*run)(void** args);  ///< args[i] points to the value of argument i
   int args;
+  const unsigned long* bytes;  ///< of each argument
 };
 
 /// All of one shared object, found by the name nb_emu_object.

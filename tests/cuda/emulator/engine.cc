@@ -33,6 +33,12 @@ Engine::Engine() {
     t.open.clear();
   };
   host_.copy_wait = [](int left) { get().copy_wait(left); };
+  host_.barrier_init = [](void* at, unsigned count) { get().barrier_init(at, count, NB_PC); };
+  host_.barrier_expect = [](void* at, unsigned bytes) { get().barrier_expect(at, bytes, NB_PC); };
+  host_.barrier_wait = [](void* at, unsigned parity) { get().barrier_wait(at, parity, NB_PC); };
+  host_.copy_box = [](void* at, void* shared, const NbEmuTensorMap* map, const int* where, int rank) {
+    get().copy_box(at, shared, map, where, rank, NB_PC);
+  };
   host_.note_atomic = [](void* at, unsigned long bytes) { get().note(at, bytes, Access::kAtomic, NB_PC); };
   host_.note_access = [](void* at, unsigned long bytes, bool write, void* pc) {
     get().note(at, bytes, write ? Access::kWrite : Access::kRead, pc);
@@ -262,6 +268,89 @@ void Engine::copy_wait(int left) {
   }
 }
 
+// ---- mbarrier and cp.async.bulk.tensor
+Engine::CopyBarrier& Engine::copy_barrier(void* at, const char* word, const void* pc) {
+  auto found = copy_barriers_.find(at);
+  if (found != copy_barriers_.end()) return found->second;
+  fault("barrier", fmt::format("{} at a barrier that nobody has initialised", word), pc);
+  stop();
+  return copy_barriers_[at];  // never reached: stop() leaves the launch
+}
+
+void Engine::barrier_init(void* at, unsigned count, const void* pc) {
+  if (reinterpret_cast<uintptr_t>(at) % 8 != 0) return fault("misaligned", "an mbarrier is 8 bytes at a multiple of 8", pc);
+  for (int byte = 0; byte < 8; ++byte) note(static_cast<char*>(at) + byte, 1, Access::kWrite, pc);
+  copy_barriers_[at] = {count, count};
+}
+
+// Copies come when somebody waits for them, or as soon as they are asked for.
+void Engine::settle(CopyBarrier& b) {
+  if (options_.late_copies && b.waiting.empty()) return;
+  for (const Copy& c : b.open) {
+    std::memcpy(c.to, c.from, c.bytes);
+    std::memset(static_cast<char*>(c.to) + c.bytes, 0, c.zeros);
+    if (checker_) checker_->access(c.thread, c.to, c.bytes + c.zeros, Access::kCopyDone, c.pc);
+    b.bytes -= c.bytes + c.zeros;
+  }
+  b.open.clear();
+  if (b.missing > 0 || b.bytes != 0) return;
+  ++b.phase, b.missing = b.count;
+  if (!b.waiting.empty()) release(b.waiting, false);
+}
+
+void Engine::barrier_expect(void* at, unsigned bytes, const void* pc) {
+  CopyBarrier& b = copy_barrier(at, "mbarrier.arrive", pc);
+  if (b.missing == 0) return fault("barrier", fmt::format("more than {} threads arrive in one phase of an mbarrier", b.count), pc);
+  --b.missing, b.bytes += bytes;
+  settle(b);
+}
+
+void Engine::barrier_wait(void* at, unsigned parity, const void* pc) {
+  CopyBarrier& b = copy_barrier(at, "mbarrier.try_wait", pc);
+  if ((b.phase & 1) != parity) return;  // the phase of this parity has ended
+  Thread& t = threads_[current_];
+  t.state = State::kAtCopies, t.word = "mbarrier.try_wait", t.pc = pc;
+  b.waiting.push_back(current_);
+  settle(b);
+  go_on(&t.context, false);
+}
+
+void Engine::copy_box(void* at, void* shared, const NbEmuTensorMap* map, const int* where, int rank, const void* pc) {
+  CopyBarrier& b = copy_barrier(at, "cp.async.bulk.tensor", pc);
+  if (map->known != kNbEmuTensorMap || map->rank != rank)
+    return fault("copy", fmt::format("cp.async.bulk.tensor of {} dimensions with a tensor map that is none, or has others", rank), pc);
+  if (reinterpret_cast<uintptr_t>(shared) % 1024 != 0)
+    return fault("misaligned", "a swizzled box of cp.async.bulk.tensor begins at a multiple of 1024 bytes", pc);
+  const int64_t row_bytes = int64_t{map->box[0]} * map->element;
+  int64_t rows = 1;
+  for (int d = 1; d < rank; ++d) rows *= map->box[d];
+  for (int64_t row = 0; row < rows; ++row) {
+    bool there = true;
+    const char* from = map->at;
+    int64_t left = row;
+    for (int d = 1; d < rank; ++d) {
+      const int64_t place = where[d] + left % map->box[d];
+      left /= map->box[d];
+      there &= place >= 0 && place < static_cast<int64_t>(map->sizes[d]);
+      from += place * static_cast<int64_t>(map->strides[d]);
+    }
+    for (int64_t part = 0; part < row_bytes / 16; ++part) {
+      const int64_t first = where[0] + part * 16 / map->element, end = static_cast<int64_t>(map->sizes[0]);
+      const int64_t whole = std::clamp<int64_t>(end - first, 0, 16 / map->element) * map->element;
+      char* to = static_cast<char*>(shared) + row * row_bytes + (part ^ row % 8) * 16;
+      copy_row(b, to, from + first * map->element, there && first >= 0 ? whole : 0, pc);
+    }
+  }
+  settle(b);
+}
+
+// 16 bytes of a row of a box, of which `there` lie in the array.
+void Engine::copy_row(CopyBarrier& b, char* to, const char* from, int64_t there, const void* pc) {
+  if (there > 0) note(from, there, Access::kRead, pc);
+  note(to, 16, Access::kCopyIssued, pc);
+  b.open.push_back({to, from, static_cast<int>(there), pc, current_, static_cast<int>(16 - there)});
+}
+
 // ---- What the checker hears
 void Engine::note(const void* at, unsigned long bytes, Access kind, const void* pc) {
   if (!checker_ || finishing_ || current_ < 0 || stacks_.holds(stack_, at)) return;
@@ -284,6 +373,7 @@ void Engine::prepare_block(unsigned block) {
   warps_.resize((launch_.threads + 31) / 32);
   if (launch_.threads % 32) warps_.back().exited = ~0u << launch_.threads % 32;
   waiting_.clear();
+  copy_barriers_.clear();
   exit_reported_ = false;
   alive_ = static_cast<int>(launch_.threads);
   if (checker_) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -35,12 +36,21 @@ class Engine {
   void fault(const char* kind, const std::string& text, const void* pc);
 
  private:
-  enum class State : uint8_t { kNew, kReady, kAtBarrier, kInWarp, kDone };
+  enum class State : uint8_t { kNew, kReady, kAtBarrier, kInWarp, kAtCopies, kDone };
   struct Copy {
     void* to;
     const void* from;
     int bytes;
     const void* pc;
+    int thread = -1, zeros = 0;  // of a box: who asked for it, and bytes after the copied ones
+  };
+  /// An mbarrier: a phase ends when all have arrived and all expected bytes are there.
+  struct CopyBarrier {
+    unsigned count = 0, missing = 0;
+    int64_t bytes = 0;  // still to come
+    unsigned phase = 0;
+    std::vector<Copy> open;
+    std::vector<int> waiting;
   };
   struct Thread {
     State state = State::kNew;
@@ -84,6 +94,13 @@ class Engine {
             NbEmuFinish finish, const void* pc);
   void copy_async(void* shared, const void* global, int bytes, const void* pc);
   void copy_wait(int left);
+  CopyBarrier& copy_barrier(void* at, const char* word, const void* pc);
+  void barrier_init(void* at, unsigned count, const void* pc);
+  void barrier_expect(void* at, unsigned bytes, const void* pc);
+  void barrier_wait(void* at, unsigned parity, const void* pc);
+  void copy_box(void* at, void* shared, const NbEmuTensorMap* map, const int* where, int rank, const void* pc);
+  void copy_row(CopyBarrier& b, char* to, const char* from, int64_t there, const void* pc);
+  void settle(CopyBarrier& b);
   void note(const void* at, unsigned long bytes, Access kind, const void* pc);
   unsigned next_random();
 
@@ -104,6 +121,7 @@ class Engine {
   std::vector<Warp> warps_;
   std::vector<int> ready_, waiting_;  // waiting: at the block's barrier
   size_t next_ready_ = 0;
+  std::map<void*, CopyBarrier> copy_barriers_;  // of the block
   std::vector<char> dynamic_;
   uint64_t random_ = 1;
 };

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/cuda/emulator/tensor_map.h"
+
 namespace nabla::emulator {
 namespace {
 
@@ -47,12 +49,38 @@ std::vector<Options> all_options(bool checked) {
 
 }  // namespace
 
+Report launch_grid(Machine& machine, const Object& object, const codegen::CudaGrid& grid, unsigned blocks,
+                   const std::vector<void*>& places, const Options& options) {
+  constexpr int kUint8 = 0, kUint16 = 1, kSwizzle128 = 3;
+  constexpr uint32_t kOneByOne[5] = {1, 1, 1, 1, 1};
+  std::vector<void*> pointers = places, args;
+  for (void*& p : pointers) args.push_back(&p);
+  std::vector<NbEmuTensorMap> maps(grid.maps.size());
+  for (size_t i = 0; i < maps.size(); ++i) {
+    const kernel_ir::TensorMap& m = grid.maps[i];
+    std::vector<uint64_t> sizes(m.sizes.begin(), m.sizes.end()), strides(m.strides.begin(), m.strides.end());
+    std::vector<uint32_t> box(m.box.begin(), m.box.end());
+    const char* wrong = make_tensor_map({m.element_bytes == 1 ? kUint8 : kUint16, static_cast<uint32_t>(sizes.size()),
+                                         static_cast<char*>(places.at(m.buffer)) + m.offset, sizes.data(), strides.data(), box.data(),
+                                         kOneByOne, 0, kSwizzle128, 0, 0},
+                                        maps[i]);
+    if (wrong != nullptr) {
+      Report refused;
+      refused.findings.push_back({"launch", fmt::format("map {} of `{}`: {}", i, grid.symbol, wrong)});
+      return refused;
+    }
+    args.push_back(&maps[i]);
+  }
+  return machine.launch(object, grid.symbol, {blocks, static_cast<unsigned>(grid.threads), static_cast<size_t>(grid.shared_bytes)}, args,
+                        options);
+}
+
 KernelRun run_kernel(const kernel_ir::Kernel& kernel, const codegen::CudaKernel& code, const Object& object,
                      bool checked, const std::vector<Literal>& buffers, const std::vector<int64_t>& extents,
                      const Options& options, const std::map<int, int>& in_place, bool skewed) {
   Machine machine(checked);
   KernelRun out{buffers, {}};
-  std::vector<void*> places, args;
+  std::vector<void*> places;
   for (size_t b = 0; b < buffers.size(); ++b) {
     const kernel_ir::Buffer& buffer = kernel.buffers[b];
     auto shared = in_place.find(static_cast<int>(b));
@@ -67,11 +95,9 @@ KernelRun run_kernel(const kernel_ir::Kernel& kernel, const codegen::CudaKernel&
     places.push_back(machine.allocate(static_cast<int64_t>(extents.size() * 8), "extents"));
     machine.write(places.back(), extents.data(), static_cast<int64_t>(extents.size() * 8));
   }
-  for (void*& p : places) args.push_back(&p);
   for (const codegen::CudaGrid& grid : code.grids) {
     auto blocks = static_cast<unsigned>(grid.blocks.eval(values_of(kernel, extents)));
-    Shape shape{blocks, static_cast<unsigned>(grid.threads), static_cast<size_t>(grid.shared_bytes)};
-    Report r = machine.launch(object, grid.symbol, shape, args, options);
+    Report r = launch_grid(machine, object, grid, blocks, places, options);
     out.report.findings.insert(out.report.findings.end(), r.findings.begin(), r.findings.end());
     out.report.traffic += r.traffic;
     out.report.switches += r.switches;

@@ -31,6 +31,10 @@ struct KernelRun {
   Report report;  ///< of all grids
 };
 
+/// One grid on so many blocks. `places`: where its buffers lie, and the values of sizes where there are such; tensor maps are made of them.
+Report launch_grid(Machine& machine, const Object& object, const codegen::CudaGrid& grid, unsigned blocks,
+                   const std::vector<void*>& places, const Options& options);
+
 /// Runs the grids of `code` on a copy of `buffers` (which follow Kernel::buffers). `object` was compiled from the
 /// prelude and code.text, checked as `checked` says. A checked run also expects every `out` buffer to be written.
 /// `in_place` lists results that lie where an operand lies: buffer numbers, {result, operand}. `skewed`: arrays begin an element

@@ -83,6 +83,10 @@ template <class... P> static void nb_emu_run(void (*f)(P...), void** args) {
   nb_emu_call(f, args, typename NbEmuCount<sizeof...(P)>::type());
 }
 template <class... P> constexpr int nb_emu_arity(void (*)(P...)) { return sizeof...(P); }
+template <class... P> struct __attribute__((visibility("hidden"))) NbEmuBytes {  // else one for all objects of this process
+  static constexpr unsigned long of[] = {sizeof(P)..., 0};
+};
+template <class... P> constexpr const unsigned long* nb_emu_bytes(void (*)(P...)) { return NbEmuBytes<P...>::of; }
 )";
 
 std::string flags(bool checked, Rounding rounding) {
@@ -105,12 +109,12 @@ std::string host_source(const std::string& cuda_text) {
   std::vector<std::string> names = kernel_names(cuda_text);
   for (const std::string& n : names) {
     out += fmt::format("static void nb_emu_run_{0}(void** args) {{ nb_emu_run({0}, args); }}\n", n);
-    table += fmt::format("  {{\"{0}\", nb_emu_run_{0}, nb_emu_arity({0})}},\n", n);
+    table += fmt::format("  {{\"{0}\", nb_emu_run_{0}, nb_emu_arity({0}), nb_emu_bytes({0})}},\n", n);
   }
   const char* hidden = "__attribute__((visibility(\"hidden\")))";
   return out + fmt::format(
                    "extern \"C\" {{\n{0} extern const NbEmuKernel nb_emu_kernels[] = {{\n{1}  {{nullptr, nullptr, "
-                   "0}}}};\n{0} extern const int nb_emu_kernel_count = {2};\n}}\n",
+                   "0, nullptr}}}};\n{0} extern const int nb_emu_kernel_count = {2};\n}}\n",
                    hidden, table, names.size());
 }
 

@@ -20,6 +20,7 @@ __attribute__((visibility("hidden"), const)) void* nb_emu_shared();
 #define __constant__ static
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __restrict__ __restrict
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static __attribute__((section("nb_emu_static")))
@@ -148,6 +149,14 @@ static __forceinline__ void nb_emu_cp_async(void* shared, const void* global, in
 }
 static __forceinline__ void nb_emu_cp_commit() { nb_emu_host->copy_commit(); }
 static __forceinline__ void nb_emu_cp_wait(int groups) { nb_emu_host->copy_wait(groups); }
+static __forceinline__ void nb_emu_barrier_init(void* at, unsigned count) { nb_emu_host->barrier_init(at, count); }
+static __forceinline__ void nb_emu_barrier_expect(void* at, unsigned bytes) { nb_emu_host->barrier_expect(at, bytes); }
+static __forceinline__ void nb_emu_barrier_wait(void* at, unsigned parity) { nb_emu_host->barrier_wait(at, parity); }
+template <class... Where>
+static __forceinline__ void nb_emu_copy_box(void* at, void* shared, const void* map, Where... where) {
+  const int all[] = {where...};
+  nb_emu_host->copy_box(at, shared, (const NbEmuTensorMap*)map, all, sizeof...(where));
+}
 
 static inline float nb_emu_float(unsigned bits) {
   float f;

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "runtime/format/sha256.h"
+#include "tests/cuda/emulator/tensor_map.h"
 #include "tests/cuda/fake_driver/state.h"
 
 using namespace nabla::fake_cuda;  // NOLINT: this is its library
@@ -82,14 +83,22 @@ int open_object(const void* image, Module& module) {
   return module.kernels != nullptr ? kOk : kInvalidImage;
 }
 
+/// What a launch passes on: a pointer, or a tensor map.
+union Argument {
+  uint64_t address;
+  NbEmuTensorMap map;
+};
+
 /// Runs one launch: every argument must point into memory that the device has.
 int run_kernel(const Function& function, unsigned blocks, unsigned threads, unsigned shared,
-               std::vector<uint64_t> arguments) {
+               std::vector<Argument> arguments) {
   if (int wish = injected("kernel " + function.symbol, kIllegalAddress); wish != kOk) return wish;
   std::vector<void*> args;
-  for (uint64_t& argument : arguments) {
-    if (!state().memory.holds(argument, 0)) return kIllegalAddress;
-    args.push_back(&argument);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const bool map = function.parameters[i] == sizeof(NbEmuTensorMap);
+    const uint64_t at = map ? reinterpret_cast<uint64_t>(arguments[i].map.at) : arguments[i].address;
+    if (!state().memory.holds(at, 0)) return kIllegalAddress;
+    args.push_back(&arguments[i]);
   }
   Memory::Open open(state().memory);
   bool fine = function.kernels->launch(function.symbol, blocks, threads, shared, args, state().machine);
@@ -372,11 +381,11 @@ int cuModuleGetFunction(Function** out, Module* module, const char* name) {
   Lock lock;
   if (int status = begin("cuModuleGetFunction", kNotFound); status != kOk) return status;
   if (!known(state().modules, module)) return kInvalidHandle;
-  int parameters = module->kernels->parameters(name);
-  if (parameters < 0) return kNotFound;
+  const std::optional<std::vector<size_t>> parameters = module->kernels->parameters(name);
+  if (!parameters) return kNotFound;
   std::unique_ptr<Function>& function = module->functions[name];
   if (function == nullptr) {
-    function.reset(new Function{module->kernels.get(), name, parameters});
+    function.reset(new Function{module->kernels.get(), name, *parameters});
     function->static_shared = module->kernels->static_shared(name);
     if (auto found = module->image.kernels.find(name); found != module->image.kernels.end()) {
       const nabla::codegen::CubinKernel& k = found->second;
@@ -403,11 +412,28 @@ int cuFuncGetAttribute(int* value, int attribute, Function* function) {
   if (!known(state().functions, function) || attribute != 1) return kInvalidValue;
   return *value = static_cast<int>(function->static_shared), kOk;
 }
+int cuTensorMapEncodeTiled(NbEmuTensorMap* out, int data_type, uint32_t rank, uint64_t address, const uint64_t* sizes,
+                           const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides, int interleave,
+                           int swizzle, int l2_promotion, int fill) {
+  Lock lock;
+  if (int status = begin("cuTensorMapEncodeTiled"); status != kOk) return status;
+  const char* wrong = capability() < 90 ? "a chip before sm_90 has no copy engine"
+                                        : nabla::emulator::make_tensor_map({data_type, rank, reinterpret_cast<void*>(address), sizes, strides,
+                                                                            box, element_strides, interleave, swizzle, l2_promotion, fill},
+                                                                           *out);
+  if (wrong == nullptr) return kOk;
+  std::fprintf(stderr, "fake libcuda: cuTensorMapEncodeTiled: %s\n", wrong);
+  return kInvalidValue;
+}
 int cuFuncGetParamInfo(Function* function, size_t index, size_t* offset, size_t* bytes) {
   Lock lock;
   if (!known(state().functions, function)) return kInvalidHandle;
-  if (index >= static_cast<size_t>(function->parameters)) return kInvalidValue;
-  *offset = index * 8, *bytes = 8;
+  const std::vector<size_t>& all = function->parameters;
+  if (index >= all.size()) return kInvalidValue;
+  auto begin = [&](size_t after, size_t size) { return size > 8 ? (after + 63) / 64 * 64 : after; };  // maps at multiples of 64
+  size_t end = 0;
+  for (size_t i = 0; i < index; ++i) end = begin(end, all[i]) + all[i];
+  *offset = begin(end, all[index]), *bytes = all[index];
   return kOk;
 }
 int cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -420,8 +446,8 @@ int cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, un
   if (!fits || bx > function->most_threads) return kInvalidValue;
   // A warp's registers come in units of 256, of the 65,536 of a multiprocessor.
   if ((function->registers * 32 + 255) / 256 * 256 * ((bx + 31) / 32) > 65536) return kOutOfResources;
-  std::vector<uint64_t> arguments;  // read now, as a driver does
-  for (int i = 0; i < function->parameters; ++i) arguments.push_back(*static_cast<uint64_t*>(parameters[i]));
+  std::vector<Argument> arguments(function->parameters.size());  // read now, as a driver does
+  for (size_t i = 0; i < arguments.size(); ++i) std::memcpy(&arguments[i], parameters[i], function->parameters[i]);
   return put(stream, [=] { return run_kernel(*function, gx, bx, shared, arguments); });
 }
 

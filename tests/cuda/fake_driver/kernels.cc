@@ -16,9 +16,10 @@ class HandWritten final : public Kernels {
   HandWritten(void* handle, const nb_fake_kernel* rows, nb_fake_launch_function run)
       : handle_(handle), rows_(rows), run_(run) {}
   ~HandWritten() override { ::dlclose(handle_); }
-  int parameters(const std::string& symbol) const override {
+  std::optional<std::vector<size_t>> parameters(const std::string& symbol) const override {
     const nb_fake_kernel* row = find(symbol);
-    return row == nullptr ? -1 : row->arg_count;
+    if (row == nullptr) return std::nullopt;
+    return std::vector<size_t>(static_cast<size_t>(row->arg_count), sizeof(void*));
   }
   unsigned static_shared(const std::string& symbol) const override { return find(symbol)->static_shared; }
   bool launch(const std::string& symbol, unsigned blocks, unsigned threads, unsigned, std::vector<void*> args,
@@ -41,9 +42,10 @@ class HandWritten final : public Kernels {
 class Emulated final : public Kernels {
  public:
   explicit Emulated(std::shared_ptr<emulator::Object> object) : object_(std::move(object)) {}
-  int parameters(const std::string& symbol) const override {
+  std::optional<std::vector<size_t>> parameters(const std::string& symbol) const override {
     const NbEmuKernel* kernel = object_->find(symbol);
-    return kernel == nullptr ? -1 : kernel->args;
+    if (kernel == nullptr) return std::nullopt;
+    return std::vector<size_t>(kernel->bytes, kernel->bytes + kernel->args);
   }
   unsigned static_shared(const std::string&) const override {
     const NbEmuObject& object = object_->table();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,8 @@ class Kernels {
   virtual ~Kernels() = default;
   /// Null: the file is no such object; the reason goes to stderr.
   static std::unique_ptr<Kernels> open(const std::string& file);
-  /// Parameters of a kernel; -1: there is none of this name.
-  virtual int parameters(const std::string& symbol) const = 0;
+  /// Bytes of each parameter of a kernel; nothing: there is none of this name.
+  virtual std::optional<std::vector<size_t>> parameters(const std::string& symbol) const = 0;
   /// Bytes of shared memory that a kernel declares. The emulator knows those of an object: exact where it has one
   /// kernel, otherwise 0.
   virtual unsigned static_shared(const std::string& symbol) const = 0;

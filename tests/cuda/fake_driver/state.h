@@ -89,7 +89,7 @@ struct Event {
 struct Function {
   const Kernels* kernels;
   std::string symbol;
-  int parameters;
+  std::vector<size_t> parameters;  ///< bytes of each
   unsigned most_threads = 1024;  ///< of a block, as its launch bounds say
   unsigned registers = 0;        ///< of a thread; 0: unknown
   unsigned static_shared = 0;
