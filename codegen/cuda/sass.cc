@@ -31,6 +31,7 @@ enum Opcode : uint64_t {
   kLocalStore = 0x187,
   kSharedStore = 0x188,
   kAsyncCopy = 0x1ae,
+  kTensorLoad = 0x1b4,
   kHgmma = 0x1f0,
   kQgmma = 0x1f3,
 };
@@ -83,6 +84,7 @@ void count(const Instruction& i, int compute, InstructionCounts& n) {
     case kQmma: ++n.qmma; break;
     case kHgmma:
     case kQgmma: ++n.hgmma; break;
+    case kTensorLoad: ++n.boxes; break;
     case kMufu: ++n.mufu; break;
     case kBarrier: ++n.bars; break;
     case kLocalLoad: ++n.local_loads; break;

@@ -23,6 +23,7 @@ struct InstructionCounts {
   AccessCounts async_copies;  ///< global to shared memory (LDGSTS)
   int local_loads = 0, local_stores = 0;
   int matrix_loads = 0;              ///< LDSM
+  int boxes = 0;                     ///< that the copy engine is asked for (UTMALDG)
   int hmma = 0, qmma = 0, hgmma = 0;  ///< tensor cores: of a warp, the same of 8-bit floats, of four warps (of both)
   int ffma = 0, mufu = 0, bars = 0;  ///< f32 multiply-adds, special functions, barriers of a block
   bool operator==(const InstructionCounts&) const = default;

@@ -515,6 +515,19 @@ TEST(Bundle, EveryGridIsCheckedAgainstWhatAGpuTakes) {
             "kernel `k` has 0 grids in a program for GPUs");
   EXPECT_EQ(refused([](ProgramT& p, GridT&) { p.compute = 0; }), "kernel `k` has 2 grids in a program for CPUs");
   EXPECT_EQ(refused([](ProgramT&, GridT& g) { g.symbol.clear(); }), "grid 1 of kernel `k` has no symbol");
+  auto map = [&](std::vector<uint64_t> sizes, std::vector<uint64_t> strides, std::vector<uint32_t> box, uint32_t element_bytes) {
+    return refused([&](ProgramT&, GridT& g) {
+      g.maps.push_back(std::make_unique<TensorMapT>());
+      TensorMapT& m = *g.maps.back();
+      m.sizes = sizes, m.strides = strides, m.box = box, m.element_bytes = element_bytes;
+    });
+  };
+  EXPECT_EQ(map({8, 8}, {16}, {64, 8}, 2), "accepted");
+  EXPECT_EQ(map({8}, {}, {64}, 2), "grid `k_2` has a tensor map of 1 sizes, 0 strides and a box of 1 for elements of 2 bytes");
+  EXPECT_EQ(map({8, 8}, {}, {64, 8}, 2), "grid `k_2` has a tensor map of 2 sizes, 0 strides and a box of 2 for elements of 2 bytes");
+  EXPECT_EQ(map({8, 8}, {16}, {64}, 2), "grid `k_2` has a tensor map of 2 sizes, 1 strides and a box of 1 for elements of 2 bytes");
+  EXPECT_EQ(map({8, 8}, {16}, {32, 8}, 2), "grid `k_2` has a tensor map of 2 sizes, 1 strides and a box of 2 for elements of 2 bytes");
+  EXPECT_EQ(map({8, 8}, {16}, {32, 8}, 4), "grid `k_2` has a tensor map of 2 sizes, 1 strides and a box of 2 for elements of 4 bytes");
   const std::string large = "grid `k_2` has {} blocks of {} threads with {} bytes of shared memory";
   auto sizes = [&](int64_t blocks, uint32_t threads, uint32_t shared) {
     std::string want = fmt::format(fmt::runtime(large), blocks, threads, shared);

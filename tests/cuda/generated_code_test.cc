@@ -13,9 +13,9 @@
 namespace nabla::codegen {
 namespace {
 
-std::vector<CudaKernelFacts> facts_of(const std::string& kernel, const std::string& target) {
+std::vector<CudaKernelFacts> facts_of(const std::string& kernel, const std::string& target, bool at_packs = false) {
   kernel_ir::Kernel k = kernel_ir::parse_kernel(kernel, "kernel").value();
-  CudaKernel code = kernel_ir::print_for_gpu(k, "nk_" + k.name, target_named(target)).value();
+  CudaKernel code = kernel_ir::print_for_gpu(k, "nk_" + k.name, target_named(target), at_packs).value();
   return compiled(cuda_prelude() + (code.procedures ? cuda_procedures() : "") + "\n" + code.text, target).kernels;
 }
 
@@ -257,6 +257,28 @@ TEST_P(GeneratedCode, RunningSumsTakeNoLocalMemory) {
         expect_no_local_memory(facts);
         EXPECT_LE(facts.registers, 64 + slack().registers);
       }
+}
+
+// Both factors' tiles are boxes, one where k is fastest, else one for each 64 columns; threads copy nothing, and nothing spills.
+TEST(GeneratedProducts, OfHalvesAreBroughtByTheCopyEngine) {
+  for (auto [a, b, boxes] : {std::tuple{"m, k", "n, k", 2}, {"k, m", "k, n", 2 + 4}, {"m, k", "k, n", 1 + 4}}) {
+    SCOPED_TRACE(fmt::format("a[{}] b[{}]", a, b));
+    const bool a_rows = a[0] == 'm', b_rows = b[0] == 'n';
+    const std::string text = fmt::format(R"(kernel @product(in a: bf16[{0}], in b: bf16[{1}], out y: bf16[4096,3072]) {{
+  axes m = 4096, n = 3072, k = 2048
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[{2}]) * convert.f32(b[{3}])
+  store y[m, n] over m, n = convert.bf16(acc[m, n])
+}})",
+                                         a_rows ? "4096,2048" : "2048,4096", b_rows ? "3072,2048" : "2048,3072", a, b);
+    const CudaKernelFacts brought = facts_of(text, "sm_90a", true).at(0), copied = facts_of(text, "sm_90a").at(0);
+    EXPECT_EQ(brought.instructions.hgmma, 4);
+    EXPECT_EQ(brought.instructions.boxes, 2 * boxes);  // before the loop and in it
+    EXPECT_EQ(brought.instructions.async_copies, AccessCounts{});
+    EXPECT_LE(brought.registers, copied.registers + slack().registers);
+    expect_no_local_memory(brought);
+    EXPECT_EQ(copied.instructions.boxes, 0);
+    EXPECT_GT(copied.instructions.async_copies.bytes16, 0);
+  }
 }
 
 // By the chip's own mma where it has one, by wgmma where k is fastest in both factors; else the compiler converts to f16.

@@ -69,6 +69,22 @@ TEST_F(FakeDriver, WrongDirectionsAndWhatIsOutOfBoundsAreRefused) {
   EXPECT_EQ(name(cuda().memory_alloc(&memory_, 0)), "CUDA_ERROR_INVALID_VALUE");
 }
 
+// Rules of a map: tests/cuda/emulator/copy_engine_test.cc.
+TEST_F(FakeDriver, TensorMapsAreForChipsThatHaveACopyEngine) {
+  const uint64_t sizes[] = {8, 4}, strides[] = {16};
+  const uint32_t box[] = {64, 4}, one_by_one[] = {1, 1};
+  auto made = [&](uint64_t address) {
+    device::CudaTensorMap map;
+    return cuda().tensor_map(&map, 1, 2, address, sizes, strides, box, one_by_one, 0, 3, 0, 0);
+  };
+  setenv("NABLA_FAKE_CUDA_CAPABILITY", "9.0", 1);
+  ok(made(memory_));
+  EXPECT_EQ(name(made(memory_ + 8)), "CUDA_ERROR_INVALID_VALUE");
+  setenv("NABLA_FAKE_CUDA_CAPABILITY", "8.0", 1);
+  EXPECT_EQ(name(made(memory_)), "CUDA_ERROR_INVALID_VALUE");
+  unsetenv("NABLA_FAKE_CUDA_CAPABILITY");
+}
+
 TEST_F(FakeDriver, FreedMemoryAndDestroyedThingsAreNotUsed) {
   char byte = 0;
   ok(cuda().memory_free(memory_));

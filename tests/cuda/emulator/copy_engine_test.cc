@@ -1,0 +1,126 @@
+// Boxes of the copy engine (TMA) and the barriers that count their bytes, as the emulator models them, and what it finds of misuse.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "codegen/cuda/printer.h"
+#include "tests/cuda/emulator/emulator.h"
+#include "tests/cuda/emulator/tensor_map.h"
+
+namespace nabla::emulator {
+namespace {
+
+constexpr uint64_t kColumns = 72, kRows = 11, kSheets = 3;  // of an array of halves
+constexpr uint32_t kBox[] = {64, 16, 1}, kOneByOne[] = {1, 1, 1};
+
+struct Request {
+  std::vector<uint64_t> sizes = {kColumns, kRows, kSheets}, strides = {kColumns * 2, kColumns * kRows * 2};
+  std::vector<uint32_t> box = {kBox, kBox + 3};
+  uint64_t offset = 0;
+  int swizzle = 3;
+};
+const char* make(const Request& r, void* array, NbEmuTensorMap& out) {
+  return make_tensor_map({1, static_cast<uint32_t>(r.sizes.size()), static_cast<char*>(array) + r.offset, r.sizes.data(),
+                          r.strides.data(), r.box.data(), kOneByOne, 0, r.swizzle, 0, 0},
+                         out);
+}
+
+std::string kernel(const std::string& before, const std::string& wait, unsigned bytes = 2048, const char* after = "") {
+  return fmt::format(R"({}
+extern "C" __global__ void boxes(const unsigned short* x, unsigned short* y, const __grid_constant__ nb_tensor_map map0_) {{
+  NB_SHARED_TILES(unsigned short, room);
+  nb_u64* const there = (nb_u64*)(room + 2 * 1024);
+  nb_copies_begin<2>(there);
+  for (int t = 0; t < 4; ++t) {{
+    {}
+    if (threadIdx.x == 0) {{
+      nb_copies_expect(there + t % 2, {});
+      nb_copy_box(room + t % 2 * 1024, map0_, there + t % 2, t * 16 - 8, 8, t % 3);
+    }}
+    {}
+    __syncthreads();
+    for (int i = threadIdx.x; i < 1024; i += 32) y[t * 1024 + i] = room[t % 2 * 1024 + nb_wg_place<true>(i / 64, i % 64)];
+    __syncthreads();
+  }}
+  {}
+}}
+)",
+                     codegen::cuda_prelude(), before, bytes, wait, after);
+}
+constexpr const char* kWait = "nb_copies_wait(there + t % 2, t / 2 % 2);";
+
+struct Done {
+  Report report;
+  std::vector<uint16_t> x, y;
+};
+Done run(const std::string& text, bool checked, const Options& options = {}) {
+  Machine machine(checked);
+  Done out;
+  out.x.resize(kColumns * kRows * kSheets), out.y.resize(4 * 1024);
+  std::iota(out.x.begin(), out.x.end(), static_cast<uint16_t>(1));
+  void *x = machine.allocate(static_cast<int64_t>(out.x.size() * 2), "x"), *y = machine.allocate(static_cast<int64_t>(out.y.size() * 2), "y");
+  machine.write(x, out.x.data(), static_cast<int64_t>(out.x.size() * 2));
+  NbEmuTensorMap map;
+  EXPECT_EQ(make({}, x, map), nullptr);
+  auto object = Object::compile(text, checked);
+  EXPECT_TRUE(object.ok()) << to_string(object.errors());
+  if (object.ok()) out.report = machine.launch(**object, "boxes", {1, 32, 2 * 2048 + 16}, {&x, &y, &map}, options);
+  std::memcpy(out.y.data(), y, out.y.size() * 2);
+  return out;
+}
+
+TEST(CopyEngine, BringsBoxesAndZerosBeyondTheArray) {
+  for (bool checked : {false, true})
+    for (bool late : {false, true})
+      for (Order order : {Order::kForward, Order::kReverse, Order::kRandom}) {
+        Done d = run(kernel("", kWait), checked, {order, 3, late});
+        ASSERT_TRUE(d.report.clean()) << d.report.str();
+        for (int t = 0; t < 4; ++t)
+          for (int i = 0; i < 1024; ++i) {
+            const int row = 8 + i / 64, column = t * 16 - 8 + i % 64;
+            const bool inside = row < static_cast<int>(kRows) && column >= 0 && column < static_cast<int>(kColumns);
+            ASSERT_EQ(d.y[t * 1024 + i], inside ? d.x[(t % 3 * kRows + row) * kColumns + column] : 0) << t << " " << i;
+          }
+      }
+}
+
+TEST(CopyEngine, MisuseIsFound) {
+  auto finds = [](const std::string& text, const std::string& what, bool late = true) {
+    const std::string got = run(text, true, {Order::kForward, 1, late}).report.str();
+    EXPECT_NE(got.find(what), std::string::npos) << what << "\n" << got;
+  };
+  finds(kernel("", ""), "that a cp.async of thread 0 still fills");
+  // The phase before is over already: what is waited for is not.
+  finds(kernel("", "nb_copies_wait(there + t % 2, (t / 2 + 1) % 2);"), "that a cp.async of thread 0 still fills");
+  finds(kernel("", kWait, 2064), "32 of 32 threads wait for ever: 32 in mbarrier.try_wait");
+  finds(kernel("", kWait, 2032), "deadlock");
+  finds(kernel("if (t == 1) nb_copies_expect(there, 0);", kWait), "deadlock");  // an arrival too many ends the phase too early
+  finds(kernel("if (t > 1) { nb_copies_expect(there, 64); nb_copies_expect(there, 0); }", kWait), "more than 1 threads arrive");
+  finds(kernel("", "nb_copies_wait(there + 2, 0);"), "mbarrier.try_wait at a barrier that nobody has initialised");
+  finds(kernel("nb_copy_box(room + 8, map0_, there, 0, 0, 0);", kWait), "begins at a multiple of 1024");
+  finds(kernel("nb_copy_box(room, map0_, there, 0, 0);", kWait), "of 2 dimensions with a tensor map that is none, or has others");
+}
+
+TEST(CopyEngine, MapsAreMadeByTheDriversRules) {
+  alignas(64) static char array[4096];
+  auto refused = [](const std::function<void(Request&)>& change) -> std::string {
+    Request r;
+    change(r);
+    NbEmuTensorMap map;
+    const char* why = make(r, array, map);
+    return why == nullptr ? "made" : why;
+  };
+  EXPECT_EQ(refused([](Request&) {}), "made");
+  EXPECT_EQ(refused([](Request& r) { r.offset = 8; }), "an address that is no multiple of 16");
+  EXPECT_EQ(refused([](Request& r) { r.sizes[1] = 0; }), "a size beyond 1 to 2^32");
+  EXPECT_EQ(refused([](Request& r) { r.box[1] = 257; }), "a box beyond 1 to 256 elements");
+  EXPECT_EQ(refused([](Request& r) { r.strides[0] = 72; }), "a stride that is no multiple of 16 below 2^40");
+  EXPECT_EQ(refused([](Request& r) { r.strides[1] = uint64_t{1} << 40; }), "a stride that is no multiple of 16 below 2^40");
+  EXPECT_EQ(refused([](Request& r) { r.strides[1] = 160; }), "strides that are no multiples of each other");
+  EXPECT_EQ(refused([](Request& r) { r.sizes.assign(6, 8); }), "a rank beyond 1 to 5");
+  EXPECT_EQ(refused([](Request& r) { r.swizzle = 0; }), "not emulated: rows of other than 128 swizzled bytes");
+}
+
+}  // namespace
+}  // namespace nabla::emulator
