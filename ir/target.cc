@@ -132,13 +132,19 @@ Result<Target> find_target(std::string_view name) {
     if (name == r.name) return from(r);
   for (const CudaRow& r : cuda_rows())
     if (name == r.name) return from(r);
-  std::optional<int> compute = sm_number(name);
-  if (std::string fit = compute ? fitting(*compute) : ""; !fit.empty())
-    return error(Code::kUnknownTarget, "unknown target `{}`; code for `{}` runs there", name, fit);
-  if (compute && *compute < 80)
-    return error(Code::kUnknownTarget, "unknown target `{}`: code is generated for GPUs from sm_80 on", name);
   std::string known;
   for (const std::string& t : target_names()) known += (known.empty() ? "" : ", ") + t;
+  std::optional<int> compute = sm_number(name);
+  if (std::string fit = compute ? fitting(*compute) : ""; !fit.empty()) {
+    Diagnostic d = error(Code::kUnknownTarget, "unknown target `{}`; code for `{}` runs there", name, fit);
+    d.help = fmt::format("--target {}", fit);
+    return d;
+  }
+  if (compute && *compute < 80) {
+    Diagnostic d = error(Code::kUnknownTarget, "unknown target `{}`: code is generated for GPUs from sm_80 on", name);
+    d.help = fmt::format("the targets are {}", known);
+    return d;
+  }
   return error(Code::kUnknownTarget, "unknown target `{}`{}; known: {}", name, did_you_mean(name, target_names()),
                known);
 }

@@ -19,9 +19,9 @@ bool fits(const Program& program, int capability) {
   return capability / 10 == program.compute() / 10 && capability >= program.compute();
 }
 
-std::string targets_of(const format::BundleClass& of) {
+std::string targets_of(const format::BundleClass& of, const char* between = ", ") {
   std::string out;
-  for (const Program* p : of.programs) out += fmt::format("{}{}", out.empty() ? "" : ", ", view(p->target()));
+  for (const Program* p : of.programs) out += fmt::format("{}{}", out.empty() ? "" : between, view(p->target()));
   return out;
 }
 
@@ -67,7 +67,7 @@ class Chooser {
       d.message = fmt::format("{} was compiled for {}: {}", bundle_.what(), view(program.target()), d.message);
       bool cpu = std::any_of(class_.programs.begin(), class_.programs.end(),
                              [](const Program* p) { return p->compute() == 0; });
-      if (!cpu) d.help = fmt::format("compile it for a CPU too: --target {},cpu", targets_of(class_));
+      if (!cpu) d.help = fmt::format("compile it for a CPU too: --target {},cpu", targets_of(class_, ","));
       return d;
     }
     if (fits(program, gpu_->capability)) return check_driver(program);

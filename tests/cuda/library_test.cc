@@ -59,6 +59,31 @@ TEST_F(Library, WithoutItTheGeneratedKernelsRunAndThatIsSaidOnce) {
   EXPECT_EQ(count("cublasLtMatmul"), 0);
 }
 
+// Of sm_90a tiles are boxes of the arrays, which are described to the copy engine when a launch is issued or recorded, also
+// where the kernel is a library's fallback.
+TEST_F(Library, GeneratedProductsDescribeTheirArraysToTheCopyEngine) {
+  setenv("NABLA_FAKE_CUDA_CAPABILITY", "9.0", 1);
+  Program program;
+  program.entry("f", {{"x", bf16, {136, 144}}, {"w", bf16, {3, 144, 136}}, {"b", bf16, {136}}},
+                [](const std::vector<Tensor>& in) -> Outputs {
+                  auto layer = [&](Tensor w) { return relu(matmul(in[0], w) + in[2]); };
+                  Tensor first = layer(reshape(slice(in[1], {1, 0, 0}, {2, 144, 136}), {144, 136}));
+                  return {{"y", first}, {"g", matmul(transpose(in[0]), first)}};
+                });
+  const std::vector<Literal> inputs = {noise(bf16, {136, 144}, 1), noise(bf16, {3, 144, 136}, 2), noise(bf16, {136}, 3)};
+  for (bool library : {false, true}) {
+    SCOPED_TRACE(library);
+    driver::CompileOptions options;
+    options.target = "sm_90a,cpu", options.library = library, options.tuning_file = scratch("hopper.tuning");
+    std::ofstream(options.tuning_file) << "nabla-tuning 2\ntarget sm_90a\ngemm = cublaslt\n";
+    ASSERT_NO_FATAL_FAILURE(compile(program.module(), options));
+    setenv("NABLA_CUBLASLT", "/not/there.so", 1);
+    const int before = driver_calls("cuTensorMapEncodeTiled");
+    expect_like_cpu(*open("sm_90a"), inputs, 8e-2);
+    EXPECT_EQ(driver_calls("cuTensorMapEncodeTiled") - before, 2 * 2 * 2);  // two products of two factors, issued and recorded
+  }
+}
+
 TEST_F(Library, AProductThatItRefusesRunsAsAGeneratedKernel) {
   ASSERT_NO_FATAL_FAILURE(compile(layers(f32).module()));
   setenv("NABLA_FAKE_CUBLASLT_FAIL", "cublasLtMatmulAlgoGetHeuristic:1:15", 1);

@@ -105,6 +105,50 @@ TEST(TensorCores, BatchesOfHalves) {
 })");
 }
 
+// What the copy engine takes of arrays: dimensions of its maps, 0 where threads copy. Heads that lie inside of rows, parts of wider
+// rows, arrays that some of the batch share, a result's tiles with nothing to the right or below.
+TEST(CopyEngine, BringsBoxesOfEveryLayoutThatItKnows) {
+  struct Case {
+    const char *arrays, *axes, *a, *b;
+    std::vector<size_t> dimensions;
+  };
+  const Case cases[] = {
+      {"in a: bf16[2,80,72], in b: bf16[2,72,96]", "z = 2, m = 80, n = 96, k = 72", "a[z, m, k]", "b[z, k, n]", {3, 3}},
+      {"in a: bf16[2,80,3,72], in b: bf16[2,96,3,72]", "z = 2, h = 3, m = 80, n = 96, k = 72", "a[z, m, h, k]", "b[z, n, h, k]", {4, 4}},
+      {"in a: bf16[80,3,72], in b: bf16[72,96]", "h = 3, m = 80, n = 96, k = 72", "a[m, h, k]", "b[k, n]", {3, 2}},
+      {"in a: f16[80,200], in b: f16[3,96,200]", "h = 3, m = 80, n = 96, k = 72", "a[m, k + 64]", "b[h, n, k + 8]", {2, 3}},
+      {"in a: f16[2,2,2,72,80], in b: f16[2,72,96]", "u = 2, v = 2, z = 2, m = 80, n = 96, k = 72", "a[u, v, z, k, m]", "b[u, k, n]",
+       {5, 3}},
+      // An element beyond a part of 16 bytes; six dimensions; a row for which the other array has none.
+      {"in a: f16[80,201], in b: f16[96,72]", "m = 80, n = 96, k = 72", "a[m, k + 64]", "b[n, k]", {}},
+      {"in a: f16[80,200], in b: f16[96,72]", "m = 80, n = 96, k = 72", "a[m, k + 1]", "b[n, k]", {}},
+      {"in a: f16[2,2,2,2,72,80], in b: f16[2,72,96]", "u = 2, v = 2, z = 2, w = 2, m = 80, n = 96, k = 72", "a[u, v, z, w, k, m]",
+       "b[u, k, n]", {}},
+      {"in a: f16[72], in b: f16[96,72]", "m = 80, n = 96, k = 72", "a[k]", "b[n, k]", {}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.a);
+    std::string axes(c.axes), result, shape;
+    for (size_t at = 0; at < axes.size(); at = axes.find(", ", at) == std::string::npos ? axes.size() : axes.find(", ", at) + 2) {
+      const std::string name = axes.substr(at, 1), size = axes.substr(at + 4, axes.find(',', at) - at - 4);
+      if (name == "k") continue;
+      result += (result.empty() ? "" : ", ") + name, shape += (shape.empty() ? "" : ",") + size;
+    }
+    const std::string text = fmt::format(R"(kernel @product({0}, out y: f32[{1}]) {{
+  axes {2}
+  contract acc[{3}]: f32 = sum(k) convert.f32({4}) * convert.f32({5})
+  store y[{3}] over {3} = acc[{3}]
+}})",
+                                         c.arrays, shape, c.axes, result, c.a, c.b);
+    auto k = parse_kernel(text, "product");
+    ASSERT_TRUE(k.ok()) << to_string(k.errors()) << text;
+    std::vector<size_t> got;
+    for (const TensorMap& m : print_for_gpu(*k, "nk_product", gpu(), true).value().grids[0].maps) got.push_back(m.sizes.size());
+    EXPECT_EQ(got, c.dimensions) << text;
+    expect_text(text);
+  }
+}
+
 // Sums of products over windows are products too: of matrices whose rows, columns and depth are several axes each. In
 // halves, in f32 by multiply-adds, and in f32 rounded to tf32.
 void expect_windows(const std::string& text) {

@@ -59,14 +59,15 @@ Done run(const std::string& text, bool checked, const Options& options = {}) {
   Done out;
   out.x.resize(kColumns * kRows * kSheets), out.y.resize(4 * 1024);
   std::iota(out.x.begin(), out.x.end(), static_cast<uint16_t>(1));
-  void *x = machine.allocate(static_cast<int64_t>(out.x.size() * 2), "x"), *y = machine.allocate(static_cast<int64_t>(out.y.size() * 2), "y");
-  machine.write(x, out.x.data(), static_cast<int64_t>(out.x.size() * 2));
+  const auto bytes = [](const std::vector<uint16_t>& of) { return static_cast<int64_t>(of.size() * sizeof of[0]); };
+  void *x = machine.allocate(bytes(out.x), "x"), *y = machine.allocate(bytes(out.y), "y");
+  machine.write(x, out.x.data(), bytes(out.x));
   NbEmuTensorMap map;
   EXPECT_EQ(make({}, x, map), nullptr);
   auto object = Object::compile(text, checked);
   EXPECT_TRUE(object.ok()) << to_string(object.errors());
   if (object.ok()) out.report = machine.launch(**object, "boxes", {1, 32, 2 * 2048 + 16}, {&x, &y, &map}, options);
-  std::memcpy(out.y.data(), y, out.y.size() * 2);
+  std::memcpy(out.y.data(), y, static_cast<size_t>(bytes(out.y)));
   return out;
 }
 

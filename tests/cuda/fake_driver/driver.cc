@@ -417,10 +417,9 @@ int cuTensorMapEncodeTiled(NbEmuTensorMap* out, int data_type, uint32_t rank, ui
                            int swizzle, int l2_promotion, int fill) {
   Lock lock;
   if (int status = begin("cuTensorMapEncodeTiled"); status != kOk) return status;
-  const char* wrong = capability() < 90 ? "a chip before sm_90 has no copy engine"
-                                        : nabla::emulator::make_tensor_map({data_type, rank, reinterpret_cast<void*>(address), sizes, strides,
-                                                                            box, element_strides, interleave, swizzle, l2_promotion, fill},
-                                                                           *out);
+  const nabla::emulator::TensorMapRequest request{data_type, rank, reinterpret_cast<void*>(address), sizes, strides, box,
+                                                  element_strides, interleave, swizzle, l2_promotion, fill};
+  const char* wrong = capability() < 90 ? "a chip before sm_90 has no copy engine" : nabla::emulator::make_tensor_map(request, *out);
   if (wrong == nullptr) return kOk;
   std::fprintf(stderr, "fake libcuda: cuTensorMapEncodeTiled: %s\n", wrong);
   return kInvalidValue;
