@@ -75,6 +75,43 @@ double kept(const Buffer& b, double sectors) {
   return all <= kKeptBytes ? std::min(sectors, all / kSectorBytes) : sectors;
 }
 
+// In which share of the iterations a guard holds that bounds axes by numbers, such as those of a concatenation; 1 of what is not known.
+class GuardedShare {
+ public:
+  explicit GuardedShare(const Kernel& k) : k_(k) {}
+
+  double of(const Expr& guard) {
+    if (guard) bound(guard);
+    double share = 1;
+    for (const auto& [axis, range] : ranges_) {
+      const double extent = most(k_.axes[static_cast<size_t>(axis)].extent);
+      if (extent > 0) share *= std::max(0.0, std::min(range.end, extent) - range.begin) / extent;
+    }
+    return share;
+  }
+
+ private:
+  struct Range {
+    double begin = 0, end = kLargest;
+  };
+  void bound(const Expr& e) {
+    if (e->kind != ExprKind::kCall) return;
+    if (e->fn->name == "and") return bound(e->args[0]), bound(e->args[1]);
+    const bool below = e->fn->name == "lt";
+    if (!below && e->fn->name != "ge") return;
+    std::optional<Affine> place = as_affine(e->args[0]), limit = as_affine(e->args[1]);
+    if (!place || !limit || place->coefficients.size() != 1 || !limit->coefficients.empty()) return;
+    const auto& [axis, coefficient] = *place->coefficients.begin();
+    if (!coefficient.is(1) || !place->constant.is_static()) return;
+    const double at = most(limit->constant) - static_cast<double>(place->constant.value());
+    Range& r = ranges_[axis];
+    below ? r.end = std::min(r.end, at) : r.begin = std::max(r.begin, at);
+  }
+
+  const Kernel& k_;
+  std::map<int, Range> ranges_;
+};
+
 class TeamWalk {
  public:
   TeamWalk(const Kernel& k, const TeamMapping& m) : k_(k), m_(m) {}
@@ -147,7 +184,7 @@ class TeamWalk {
       if (!row && !once(x, inner)) return;
       bool each = inner.empty() || moves(x, inner);
       if (each) loop.load_bytes += row ? compute_bytes(x->dtype) : bytes_of(x->dtype);
-      if (!row) access(x->args, x->ref, each ? inner : Axes(), each ? reached(inner) : 1);
+      if (!row) access(x->args, x->ref, each ? inner : Axes(), (each ? reached(inner) : 1) * GuardedShare(k_).of(x->guard));
     });
   }
   int width(const Axes& shared) const { return by_packs(k_, shared, m_.team, m_.pack) ? m_.pack : 1; }

@@ -214,27 +214,32 @@ Result<GpuGrid> GpuEngine::load_grid(const format::Grid& grid, const std::string
   if (status != device::kCudaOk)
     return error(Code::kKernelLoad, "`{}` has no kernel `{}`: {}", object, symbol, driver_.text(status));
   (void)NABLA_TRY(ask_for_shared(out.function, grid.shared_bytes(), symbol));
-  if (driver_.function_parameter == nullptr) return out;
-  out.parameters = 0;
-  // Pointers, then as many tensor maps as the grid says.
+  if (driver_.function_parameter != nullptr) (void)NABLA_TRY(read_parameters(out, object));
+  return out;
+}
+
+// Pointers, then as many tensor maps as the grid says.
+Status GpuEngine::read_parameters(GpuGrid& grid, const std::string& object) const {
+  using device::CudaTensorMap;
   struct Parameter {
     size_t offset, bytes;
   };
   std::vector<Parameter> all;
   Parameter next{};
-  while (driver_.function_parameter(out.function, all.size(), &next.offset, &next.bytes) == device::kCudaOk) all.push_back(next);
-  const size_t maps = out.maps(), pointers = all.size() - std::min(maps, all.size());
-  const size_t first_map = (pointers * sizeof(CudaAddress) + alignof(device::CudaTensorMap) - 1) / alignof(device::CudaTensorMap) *
-                           alignof(device::CudaTensorMap);
+  while (driver_.function_parameter(grid.function, all.size(), &next.offset, &next.bytes) == device::kCudaOk) all.push_back(next);
+  const size_t pointers = all.size() - std::min<size_t>(grid.maps(), all.size());
+  size_t offset = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     const bool map = i >= pointers;
-    const size_t bytes = map ? sizeof(device::CudaTensorMap) : sizeof(CudaAddress);
-    if (all[i].bytes != bytes || all[i].offset != (map ? first_map + (i - pointers) * bytes : i * bytes))
-      return error(Code::kKernelLoad, "`{}`: parameter {} of kernel `{}` is {} bytes at {}, no {}", object, i, symbol, all[i].bytes,
-                   all[i].offset, map ? "tensor map" : "pointer");
+    const size_t bytes = map ? sizeof(CudaTensorMap) : sizeof(CudaAddress);
+    if (map) offset = (offset + alignof(CudaTensorMap) - 1) / alignof(CudaTensorMap) * alignof(CudaTensorMap);
+    if (all[i].bytes != bytes || all[i].offset != offset)
+      return error(Code::kKernelLoad, "`{}`: parameter {} of kernel `{}` is {} bytes at {}, no {}", object, i,
+                   view(grid.grid->symbol()), all[i].bytes, all[i].offset, map ? "tensor map" : "pointer");
+    offset += bytes;
   }
-  out.parameters = static_cast<int>(all.size());
-  return out;
+  grid.parameters = static_cast<int>(all.size());
+  return Ok{};
 }
 
 // Without being asked a driver gives 48 KB to what a kernel declares and a launch adds, together.

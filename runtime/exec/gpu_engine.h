@@ -109,6 +109,7 @@ class GpuEngine final : public Engine {
   Status load_kernels();
   Result<device::CudaModule> module_of(const std::string& name);
   Result<GpuGrid> load_grid(const format::Grid& grid, const std::string& object);
+  Status read_parameters(GpuGrid& grid, const std::string& object) const;
   Status ask_for_shared(device::CudaFunction function, unsigned dynamic, const std::string& symbol);
   Status allocate(std::string_view what, uint64_t bytes, device::CudaAddress& out);
   Status place_arrays();

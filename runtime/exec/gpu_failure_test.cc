@@ -134,6 +134,26 @@ TEST(GpuFailure, WhatLoadingNeedsAndDoesNotGet) {
             "E0607 making a stream: unknown status (999), no text");
 }
 
+TEST(GpuFailure, TensorMapsThatAKernelOrTheDriverDoesNotTake) {
+  auto mapped = [](uint32_t arg, uint64_t stride) {
+    return [=](ProgramT& p) {
+      p.kernels[1]->grids[0]->maps.push_back(std::make_unique<format::TensorMapT>());
+      format::TensorMapT& map = *p.kernels[1]->grids[0]->maps[0];
+      map.arg = arg, map.element_bytes = 2, map.sizes = {64, 8}, map.strides = {stride}, map.box = {64, 8};
+    };
+  };
+  EXPECT_EQ(said(refusal("", "", mapped(0, 128))),
+            "E0604 `kernels/sm_90a_0.cubin`: parameter 2 of kernel `toy_step` is 8 bytes at 16, no tensor map");
+  EXPECT_EQ(said(refusal("NABLA_FAKE_CUDA_VERSION", "12020", mapped(7, 128))),
+            "E0604 toy.nbundle: kernel `toy_step` maps argument 7 of 3");
+  FakeGpu gpu("NABLA_FAKE_CUDA_VERSION", "12020");
+  auto session = open_gpu(mapped(0, 24)).value();
+  ASSERT_TRUE(session->call(0, {kSeed}).ok());
+  EXPECT_EQ(text(session->call(1, {kX})),
+            "E0607 entry `step` on Fake GPU: instruction 1 `toy_step`: describing an array to the copy engine: "
+            "CUDA_ERROR_INVALID_VALUE (1), invalid argument");
+}
+
 TEST(GpuFailure, AnOldDriverThatTellsNoParametersIsNotAsked) {
   FakeGpu gpu("NABLA_FAKE_CUDA_VERSION", "12020");
   EXPECT_EQ(text(open_gpu()), "ok");

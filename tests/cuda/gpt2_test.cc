@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/driver/compile.h"
+#include "ir/cost/grid_work.h"
+#include "ir/cost/least_work.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/safetensors.h"
@@ -79,6 +81,31 @@ TEST(Gpt2, AStepCostsWhatItsProductsDo) {
     if (entry["name"] == "step") flops = entry["flops"].get<double>();
   double parameters = 12.0 * 12 * 768 * 768 + 768.0 * 50304, attention = 7.0 * 12 * 768 * 1024;
   EXPECT_NEAR(flops / tokens / (6 * parameters + attention), 1.0, 0.02);
+}
+
+// Of arrays that are larger than caches, warps ask for at most twice the sectors that the bytes need: those of tiles of products and of
+// attention, and of rows that are looked up, are read again by others.
+TEST(Gpt2, NoKernelOfAStepAsksForManySectors) {
+  Program program = gpt2::make_program({});
+  auto lowered = driver::lower_module(program.module(), {.target = "sm_90a", .library = false});
+  ASSERT_TRUE(lowered.ok()) << to_string(lowered.errors());
+  int seen = 0;
+  for (const kernel_ir::KernelPtr& k : lowered->planned.kernels) {
+    const auto& grids = cuda_schedule_of(*k).grids;
+    const double least = static_cast<double>(ir::kernel_work(*k).bytes.bounds().max) / ir::kSectorBytes;
+    if (least < 1 << 20 || k->procedure) continue;
+    double sectors = 0;
+    bool again = false;
+    for (size_t g = 0; g < grids.size(); ++g) {
+      sectors += ir::grid_work(*k, g).sectors;
+      again |= std::holds_alternative<kernel_ir::ProductMapping>(grids[g].mapping) ||
+               std::holds_alternative<kernel_ir::ScatterMapping>(grids[g].mapping);
+    }
+    if (again) continue;
+    EXPECT_LE(sectors, 2.01 * least) << k->name;
+    ++seen;
+  }
+  EXPECT_GT(seen, 20);
 }
 
 TEST(Gpt2, LearnsABatchByHeart) {
