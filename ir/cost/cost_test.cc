@@ -181,6 +181,28 @@ func @f(%a: f32[64,64]) {{
   EXPECT_GT(exponent, 2 * copied - 0.5);
 }
 
+// A library's product takes what its factors' dtype does, whatever they are widened to.
+TEST(Time, OfALibrarysProductIsThatOfItsFactors) {
+  const Target target = *find_target("sm_90a");
+  auto us = [&](const char* dtype, const char* widened) {
+    Module m = parsed(fmt::format(R"(nabla 1 kernels
+entry f calls @f {{
+  inputs a, b
+  outputs c
+}}
+func @f(%a: {0}[4096,4096], %b: {0}[4096,4096]) {{
+  %c = gemm.v2(%a, %b) {{implementation="cublaslt", lhs_contract=[1], rhs_contract=[1]{1}}} : bf16[4096,4096]
+  return %c
+}}
+)",
+                                  dtype, widened));
+    const Function& f = *m.find("f");
+    return NodeTimes(m, target).us(f, f.nodes[0], 0);
+  };
+  EXPECT_DOUBLE_EQ(us("bf16", ""), 2.0 * 4096 * 4096 * 4096 / (target.cuda.tensor_tflops * 1e6));
+  EXPECT_DOUBLE_EQ(us("f8e4m3", ", widened=\"bf16\""), 2.0 * 4096 * 4096 * 4096 / (target.cuda.f8_tflops * 1e6));
+}
+
 TEST(Exchange, CountsMessagesAndBytes) {
   Mesh mesh{"m", {{"far", 4}, {"near", 4}}, nullptr};
   EXPECT_EQ(sent_bytes("all_gather", 4, 100), 300);

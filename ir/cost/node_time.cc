@@ -16,10 +16,8 @@ double product_of(const kernel_ir::Kernel& k, double flops) {
   for (int axis : contraction->batch) flops /= std::max(1.0, most(k.axes[static_cast<size_t>(axis)].extent));
   return flops;
 }
-double product_of(const Function& f, const Node& n) {
-  if (n.op->lower != Lowering::kLibrary || n.op->name != "gemm") return 0;
-  std::optional<GemmProblem> p = gemm_problem(n, f);
-  return p ? 2 * most(p->m) * most(p->n) * most(p->k) : 0;
+std::optional<GemmProblem> problem_of(const Function& f, const Node& n) {
+  return n.op->lower == Lowering::kLibrary && n.op->name == "gemm" ? gemm_problem(n, f) : std::nullopt;
 }
 
 }  // namespace
@@ -37,14 +35,15 @@ double NodeTimes::us(const Function& f, const Node& n, double reach) const {
   if (n.results.empty()) return 0;
   const Attr* name = n.attrs.find("kernel");
   auto kernel = name ? kernels_.find(std::get<std::string>(*name)) : kernels_.end();
-  Work work{operand_bytes(f, n), node_flops(f, n), f.type(n.results[0]).dtype};
+  const std::optional<GemmProblem> gemm = problem_of(f, n);
+  Work work{operand_bytes(f, n), node_flops(f, n), gemm ? gemm->factors() : f.type(n.results[0]).dtype};
   if (target_.is_cuda()) return least_us(kernel != kernels_.end() ? kernel->second.work : work, target_);
   ThreadWork thread;
   if (kernel != kernels_.end()) {
     work.bytes = Dim::min(work.bytes, kernel->second.work.bytes), work.flops = kernel->second.work.flops;
     thread.product = kernel->second.product, thread.operations = kernel->second.operations;
-  } else {
-    thread.product = product_of(f, n);
+  } else if (gemm) {
+    thread.product = 2 * most(gemm->m) * most(gemm->n) * most(gemm->k);
   }
   thread.bytes = most(work.bytes), thread.products = most(work.flops);
   return thread_us(thread, target_.lanes(DType::kF32), target_.rates, {ranks_, reach});
