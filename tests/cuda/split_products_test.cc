@@ -186,7 +186,9 @@ TEST(SplitProducts, FillTheMultiprocessors) {
     const Grid& g = std::get<CudaSchedule>(*scheduled->schedule).grids.at(0);
     EXPECT_GE(4 * g.blocks.bounds().max, 3 * target.cuda.multiprocessors) << print(k);
     EXPECT_LE(g.blocks.bounds().max, 4 * target.cuda.multiprocessors) << print(k);
-    if (std::string(dtype) == "f32") EXPECT_EQ(std::get<ProductMapping>(g.mapping).tile_rows, 128);
+    if (std::string(dtype) == "f32") {
+      EXPECT_EQ(std::get<ProductMapping>(g.mapping).tile_rows, 128);
+    }
   }
 }
 

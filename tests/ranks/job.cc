@@ -102,6 +102,13 @@ pid_t Job::find(uint32_t rank, bool leaf) const {
   return 0;
 }
 
+pid_t Job::connected_rank(uint32_t r) const {
+  pid_t pid = rank(r);
+  for (double begin = now(); pid > 0 && now() - begin < 20; ::usleep(5'000))
+    if (read("/proc/" + std::to_string(pid) + "/maps").find("mca_pml_") != std::string::npos) return pid;  // opened after the connection
+  return 0;
+}
+
 void Job::signal_all(int signal) const {
   for (const Process& p : processes()) ::kill(p.pid, signal);
 }

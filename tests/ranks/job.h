@@ -36,6 +36,9 @@ class Job {
   /// That of a rank, and of who keeps it; 0 where it does not come within 10 s.
   pid_t rank(uint32_t r) const { return find(r, true); }
   pid_t keeper(uint32_t r) const { return find(r, false); }
+  /// That of a rank in MPI_Init, after it has connected to mpirun; 0 where it does not come so far. A process that dies while it
+  /// connects leaves PMIx 4.2 with a locked mutex, and mpirun itself then never ends.
+  pid_t connected_rank(uint32_t r) const;
   /// Sends a signal to every process of the job, as a service manager, scancel or a terminal does.
   void signal_all(int signal) const;
   /// Waits until stdout or stderr holds the text. False after 20 s.

@@ -17,7 +17,7 @@ namespace {
 TEST_F(Faults, ARankThatIsKilledBeforeItMeetsTheOthersIsNamed) {
   std::vector<std::string> args = beside(training(3, {"--join-timeout", "5"}, false), 1, {"sleep", "100"});
   Job job(kProgram, args, {.before = mpirun(3)});
-  pid_t rank = job.rank(2);
+  pid_t rank = job.connected_rank(2);
   ASSERT_GT(rank, 0);
   ::kill(rank, SIGKILL);
   Outcome o = job.wait();
@@ -45,7 +45,7 @@ TEST_F(Faults, ARankThatNeverComesToMpiIsNotWaitedForForEver) {
   EXPECT_LT(missing.seconds, 8);
   EXPECT_EQ(missing.survivors, 0);
   Job stands(kProgram, args, {.before = mpirun(3)});
-  pid_t rank = stands.rank(1);
+  pid_t rank = stands.connected_rank(1);
   ASSERT_GT(rank, 0);
   ::kill(rank, SIGSTOP);
   Outcome o = stands.wait();
