@@ -1,6 +1,8 @@
 // Generated matrix products: tiles in shared memory, a register tile per thread, an epilogue per element.
 #pragma once
 
+#include <vector>
+
 #include "codegen/print/cpp_writer.h"
 #include "ir/kernel_ir/tensor_map.h"
 

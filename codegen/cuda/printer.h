@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/kernel_ir/kernel.h"
 #include "ir/kernel_ir/tensor_map.h"
 
 namespace nabla::codegen {

@@ -153,7 +153,7 @@ void StagedProduct::finish_by_packs(const Epilogue& e) {
   pack(e, width, "m0_ + warp_m_ + i_ * 16 + x_", "n0_ + warp_n_ + y_", fmt::format("sums_[l_ / {0}].at[l_ % {0}]", wide));
   out_.close();
   out_.close();
-  if (by_engine_) out_.line("nb_wg_see_copies();");
+  if (by_engine()) out_.line("nb_wg_see_copies();");  // the engine is shown what threads have done in shared memory
   out_.line("__syncthreads();");
 }
 void StagedProduct::finish_by_elements() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "codegen/cuda/product.h"
 #include "ir/kernel_ir/tensor_map.h"
@@ -21,6 +22,7 @@ class StagedProduct : public ProductPrinter {
   virtual int stage() const = 0;
 
   bool copies() const { return a_.packs || b_.packs; }
+  bool by_engine() const { return !maps_.empty(); }
   static std::string type_of(const kernel_ir::FactorTile& o) { return storage_type(o.dtype); }
   /// The tile of b, `a` elements after that of a.
   std::string after_a(const std::string& a_tile, const std::string& constant) const;
@@ -36,7 +38,7 @@ class StagedProduct : public ProductPrinter {
   kernel_ir::FactorTile a_, b_;
   int rows_ = 0, columns_ = 0;
   bool twined_rows_ = false, twined_columns_ = false;
-  bool by_engine_ = false;  // the copy engine brings tiles, to which what threads do in shared memory must be shown
+  std::vector<kernel_ir::FactorMap> maps_;  // of both factors where the copy engine brings their tiles
 
  private:
   int copies_of(const kernel_ir::FactorTile& o) const { return o.rows * tile_k_ / pack_ / threads_; }

@@ -19,7 +19,6 @@ class WarpgroupPrinter : public StagedProduct {
     a_.elements = cut.tile_rows * tile_k_, b_.elements = cut.tile_columns * tile_k_;
     std::optional<FactorMap> a = at_packs ? factor_map(p, a_) : std::nullopt, b = at_packs ? factor_map(p, b_) : std::nullopt;
     if (a && b) maps_ = {std::move(*a), std::move(*b)};
-    by_engine_ = !maps_.empty();
   }
 
   std::vector<TensorMap> maps() const {
@@ -31,7 +30,7 @@ class WarpgroupPrinter : public StagedProduct {
  protected:
   /// Of a tile, which waits in the slots of all stages by turns.
   std::string slot(const std::string& tile) const {
-    return maps_.empty() ? fmt::format("{} % {}", tile, stages_) : fmt::format("(copied_ + {}) % {}", tile, stages_);
+    return by_engine() ? fmt::format("(copied_ + {}) % {}", tile, stages_) : fmt::format("{} % {}", tile, stages_);
   }
   int stage() const override { return a_.elements + b_.elements; }
 
@@ -39,17 +38,17 @@ class WarpgroupPrinter : public StagedProduct {
     out_.line(fmt::format("NB_SHARED_TILES({}, tiles_);", type_));
     out_.line("const int lane_ = threadIdx.x % 32, warp_ = threadIdx.x / 32, warp_m_ = warp_ * 16, warp_n_ = 0;");
     out_.line(fmt::format("const int own_ = nb_wg_group() * {};", kWarpgroupRows * tile_k_));
-    if (maps_.empty()) return;
+    if (!by_engine()) return;
     out_.line(fmt::format("nb_u64* const there_ = (nb_u64*)(tiles_ + {});", stages_ * stage()));
     out_.line(fmt::format("nb_copies_begin<{}>(there_);", stages_));
     out_.line("unsigned copied_ = 0;");
   }
   void begin() {
     out_.line(fmt::format("const int tiles_of_k_ = {};", tiles_of_k(tile_k_)));
-    if (maps_.empty()) begin_steps();
+    if (!by_engine()) begin_steps();
   }
   void fill_tile(const std::string& tile) override {
-    if (maps_.empty()) return StagedProduct::fill_tile(tile);
+    if (!by_engine()) return StagedProduct::fill_tile(tile);
     out_.open(fmt::format("if (const int tile_of_k_ = {}; threadIdx.x == 0 && tile_of_k_ < tiles_of_k_) {{", tile));
     out_.line(fmt::format("const unsigned slot_ = {};", slot("tile_of_k_")));
     out_.line(fmt::format("const int k0_ = tile_of_k_ * {};", tile_k_));
@@ -63,7 +62,7 @@ class WarpgroupPrinter : public StagedProduct {
   }
   /// A tile is there, of which all but `left` of those asked for are, and what was multiplied before all have seen.
   void await_tile(int left) {
-    if (maps_.empty()) {
+    if (!by_engine()) {
       out_.line(fmt::format("nb_cp_wait<{}>();", left));
       out_.line("nb_wg_see_copies();");
     } else {
@@ -73,7 +72,7 @@ class WarpgroupPrinter : public StagedProduct {
     out_.line(fmt::format("const {}* const a_tile_ = tiles_ + {} * {};", type_, slot("t_"), stage()));
   }
   void end() {
-    if (!maps_.empty()) out_.line("copied_ += tiles_of_k_;");
+    if (by_engine()) out_.line("copied_ += tiles_of_k_;");
     out_.line("__syncthreads();");
   }
 
@@ -94,8 +93,6 @@ class WarpgroupPrinter : public StagedProduct {
   }
   // A slice of a longer sum begins where the rest of that does.
   std::string from_k() const { return p_.rest_of_k ? fmt::format("{} - rest_of_k_ + k0_", p_.whole_k.value()) : "k0_"; }
-
-  std::vector<FactorMap> maps_;  // of both factors, or none
 };
 
 /// bf16 and f16.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ir/cost/least_work.h"
+#include "ir/kernel_ir/axis_step.h"
 #include "ir/kernel_ir/product.h"
 #include "ir/kernel_ir/row_packs.h"
 #include "ir/kernel_ir/scatter.h"
@@ -97,15 +98,10 @@ class GuardedShare {
   void bound(const Expr& e) {
     if (e->kind != ExprKind::kCall) return;
     if (e->fn->name == "and") return bound(e->args[0]), bound(e->args[1]);
-    const bool below = e->fn->name == "lt";
-    if (!below && e->fn->name != "ge") return;
-    std::optional<Affine> place = as_affine(e->args[0]), limit = as_affine(e->args[1]);
-    if (!place || !limit || place->coefficients.size() != 1 || !limit->coefficients.empty()) return;
-    const auto& [axis, coefficient] = *place->coefficients.begin();
-    if (!coefficient.is(1) || !place->constant.is_static()) return;
-    const double at = most(limit->constant) - static_cast<double>(place->constant.value());
-    Range& r = ranges_[axis];
-    below ? r.end = std::min(r.end, at) : r.begin = std::max(r.begin, at);
+    std::optional<AxisStep> step = as_axis_step(e);
+    if (!step) return;
+    Range& r = ranges_[step->axis];
+    step->before ? r.end = std::min(r.end, most(step->at)) : r.begin = std::max(r.begin, most(step->at));
   }
 
   const Kernel& k_;

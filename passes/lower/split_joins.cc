@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "ir/kernel_ir/axis_step.h"
 #include "passes/lower/lane_axis.h"
 #include "passes/lower/schedule_kernels.h"
 
@@ -17,7 +18,7 @@ constexpr int64_t kLeastVectors = 4;  // of a part, on average: shorter loops ar
 
 bool is_call(const Expr& e, std::string_view name) { return e->kind == ExprKind::kCall && e->fn->name == name; }
 
-/// A comparison that has one value before a position of the axis, and the other from there on.
+/// An AxisStep of the axis that is split.
 struct Step {
   int64_t at;
   bool before;
@@ -62,13 +63,9 @@ class Splitter {
     return out;
   }
   std::optional<Step> step_of(const Expr& e) const {
-    const bool less = is_call(e, "lt") || is_call(e, "le"), more = is_call(e, "ge") || is_call(e, "gt");
-    if ((!less && !more) || e->args[0]->dtype != DType::kI64) return std::nullopt;
-    std::optional<Affine> a = as_affine(e->args[0]), b = as_affine(e->args[1]);
-    if (!a || !b || !b->coefficients.empty() || a->coefficients.size() != 1 || !a->of(axis_).is(1)) return std::nullopt;
-    if (!a->constant.is_static() || !b->constant.is_static()) return std::nullopt;
-    const bool next = is_call(e, "le") || is_call(e, "gt");
-    return Step{b->constant.value() - a->constant.value() + (next ? 1 : 0), less};
+    std::optional<AxisStep> step = as_axis_step(e);
+    if (!step || step->axis != axis_ || !step->at.is_static()) return std::nullopt;
+    return Step{step->at.value(), step->before};
   }
   // What a condition is for all of these positions, where they are all the same.
   std::optional<bool> truth(const Expr& e, int64_t begin, int64_t end) const {

@@ -148,7 +148,7 @@ class GpuEngine final : public Engine {
   };
   std::vector<Arrays> entries_;            ///< one per entry; all in `arrays_`, as one entry runs at a time
   std::vector<void*> args_;                ///< of the launch being issued
-  std::vector<device::CudaTensorMap> maps_;
+  std::vector<device::CudaTensorMap> maps_;  // its last arguments; a launch takes copies of them
   std::vector<device::CudaEvent> events_;  ///< of traces
 };
 

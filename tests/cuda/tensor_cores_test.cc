@@ -109,37 +109,32 @@ TEST(TensorCores, BatchesOfHalves) {
 // rows, arrays that some of the batch share, a result's tiles with nothing to the right or below.
 TEST(CopyEngine, BringsBoxesOfEveryLayoutThatItKnows) {
   struct Case {
-    const char *arrays, *axes, *a, *b;
+    const char *arrays, *result, *batch, *a, *b;
     std::vector<size_t> dimensions;
   };
   const Case cases[] = {
-      {"in a: bf16[2,80,72], in b: bf16[2,72,96]", "z = 2, m = 80, n = 96, k = 72", "a[z, m, k]", "b[z, k, n]", {3, 3}},
-      {"in a: bf16[2,80,3,72], in b: bf16[2,96,3,72]", "z = 2, h = 3, m = 80, n = 96, k = 72", "a[z, m, h, k]", "b[z, n, h, k]", {4, 4}},
-      {"in a: bf16[80,3,72], in b: bf16[72,96]", "h = 3, m = 80, n = 96, k = 72", "a[m, h, k]", "b[k, n]", {3, 2}},
-      {"in a: f16[80,200], in b: f16[3,96,200]", "h = 3, m = 80, n = 96, k = 72", "a[m, k + 64]", "b[h, n, k + 8]", {2, 3}},
-      {"in a: f16[2,2,2,72,80], in b: f16[2,72,96]", "u = 2, v = 2, z = 2, m = 80, n = 96, k = 72", "a[u, v, z, k, m]", "b[u, k, n]",
-       {5, 3}},
+      {"in a: bf16[2,80,72], in b: bf16[2,72,96], out y: f32[2,80,96]", "z, m, n", "z = 2, ", "a[z, m, k]", "b[z, k, n]", {3, 3}},
+      {"in a: bf16[2,80,3,72], in b: bf16[2,96,3,72], out y: f32[2,3,80,96]", "z, h, m, n", "z = 2, h = 3, ", "a[z, m, h, k]",
+       "b[z, n, h, k]", {4, 4}},
+      {"in a: bf16[80,3,72], in b: bf16[72,96], out y: f32[3,80,96]", "h, m, n", "h = 3, ", "a[m, h, k]", "b[k, n]", {3, 2}},
+      {"in a: f16[80,200], in b: f16[3,96,200], out y: f32[3,80,96]", "h, m, n", "h = 3, ", "a[m, k + 64]", "b[h, n, k + 8]", {2, 3}},
+      {"in a: f16[2,2,2,72,80], in b: f16[2,72,96], out y: f32[2,2,2,80,96]", "u, v, z, m, n", "u = 2, v = 2, z = 2, ", "a[u, v, z, k, m]",
+       "b[u, k, n]", {5, 3}},
       // An element beyond a part of 16 bytes; six dimensions; a row for which the other array has none.
-      {"in a: f16[80,201], in b: f16[96,72]", "m = 80, n = 96, k = 72", "a[m, k + 64]", "b[n, k]", {}},
-      {"in a: f16[80,200], in b: f16[96,72]", "m = 80, n = 96, k = 72", "a[m, k + 1]", "b[n, k]", {}},
-      {"in a: f16[2,2,2,2,72,80], in b: f16[2,72,96]", "u = 2, v = 2, z = 2, w = 2, m = 80, n = 96, k = 72", "a[u, v, z, w, k, m]",
-       "b[u, k, n]", {}},
-      {"in a: f16[72], in b: f16[96,72]", "m = 80, n = 96, k = 72", "a[k]", "b[n, k]", {}},
+      {"in a: f16[80,201], in b: f16[96,72], out y: f32[80,96]", "m, n", "", "a[m, k + 64]", "b[n, k]", {}},
+      {"in a: f16[80,200], in b: f16[96,72], out y: f32[80,96]", "m, n", "", "a[m, k + 1]", "b[n, k]", {}},
+      {"in a: f16[2,2,2,2,72,80], in b: f16[2,72,96], out y: f32[2,2,2,2,80,96]", "u, v, z, w, m, n", "u = 2, v = 2, z = 2, w = 2, ",
+       "a[u, v, z, w, k, m]", "b[u, k, n]", {}},
+      {"in a: f16[72], in b: f16[96,72], out y: f32[80,96]", "m, n", "", "a[k]", "b[n, k]", {}},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.a);
-    std::string axes(c.axes), result, shape;
-    for (size_t at = 0; at < axes.size(); at = axes.find(", ", at) == std::string::npos ? axes.size() : axes.find(", ", at) + 2) {
-      const std::string name = axes.substr(at, 1), size = axes.substr(at + 4, axes.find(',', at) - at - 4);
-      if (name == "k") continue;
-      result += (result.empty() ? "" : ", ") + name, shape += (shape.empty() ? "" : ",") + size;
-    }
-    const std::string text = fmt::format(R"(kernel @product({0}, out y: f32[{1}]) {{
-  axes {2}
-  contract acc[{3}]: f32 = sum(k) convert.f32({4}) * convert.f32({5})
-  store y[{3}] over {3} = acc[{3}]
+    const std::string text = fmt::format(R"(kernel @product({0}) {{
+  axes {1}m = 80, n = 96, k = 72
+  contract acc[{2}]: f32 = sum(k) convert.f32({3}) * convert.f32({4})
+  store y[{2}] over {2} = acc[{2}]
 }})",
-                                         c.arrays, shape, c.axes, result, c.a, c.b);
+                                         c.arrays, c.batch, c.result, c.a, c.b);
     auto k = parse_kernel(text, "product");
     ASSERT_TRUE(k.ok()) << to_string(k.errors()) << text;
     std::vector<size_t> got;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "codegen/cuda/printer.h"
@@ -18,15 +19,15 @@ struct Request {
   std::vector<uint64_t> sizes = {kColumns, kRows, kSheets}, strides = {kColumns * 2, kColumns * kRows * 2};
   std::vector<uint32_t> box = {kBox, kBox + 3};
   uint64_t offset = 0;
-  int swizzle = 3;
+  int swizzle = kSwizzle128;
 };
 const char* make(const Request& r, void* array, NbEmuTensorMap& out) {
-  return make_tensor_map({1, static_cast<uint32_t>(r.sizes.size()), static_cast<char*>(array) + r.offset, r.sizes.data(),
+  return make_tensor_map({kUint16, static_cast<uint32_t>(r.sizes.size()), static_cast<char*>(array) + r.offset, r.sizes.data(),
                           r.strides.data(), r.box.data(), kOneByOne, 0, r.swizzle, 0, 0},
                          out);
 }
 
-std::string kernel(const std::string& before, const std::string& wait, unsigned bytes = 2048, const char* after = "") {
+std::string kernel(const std::string& before, const std::string& wait, unsigned bytes = 2048) {
   return fmt::format(R"({}
 extern "C" __global__ void boxes(const unsigned short* x, unsigned short* y, const __grid_constant__ nb_tensor_map map0_) {{
   NB_SHARED_TILES(unsigned short, room);
@@ -43,10 +44,9 @@ extern "C" __global__ void boxes(const unsigned short* x, unsigned short* y, con
     for (int i = threadIdx.x; i < 1024; i += 32) y[t * 1024 + i] = room[t % 2 * 1024 + nb_wg_place<true>(i / 64, i % 64)];
     __syncthreads();
   }}
-  {}
 }}
 )",
-                     codegen::cuda_prelude(), before, bytes, wait, after);
+                     codegen::cuda_prelude(), before, bytes, wait);
 }
 constexpr const char* kWait = "nb_copies_wait(there + t % 2, t / 2 % 2);";
 

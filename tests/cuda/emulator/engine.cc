@@ -279,7 +279,7 @@ Engine::CopyBarrier& Engine::copy_barrier(void* at, const char* word, const void
 
 void Engine::barrier_init(void* at, unsigned count, const void* pc) {
   if (reinterpret_cast<uintptr_t>(at) % 8 != 0) return fault("misaligned", "an mbarrier is 8 bytes at a multiple of 8", pc);
-  for (int byte = 0; byte < 8; ++byte) note(static_cast<char*>(at) + byte, 1, Access::kWrite, pc);
+  note(at, 8, Access::kWrite, pc);
   copy_barriers_[at] = {count, count};
 }
 

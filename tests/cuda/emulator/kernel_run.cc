@@ -51,7 +51,6 @@ std::vector<Options> all_options(bool checked) {
 
 Report launch_grid(Machine& machine, const Object& object, const codegen::CudaGrid& grid, unsigned blocks,
                    const std::vector<void*>& places, const Options& options) {
-  constexpr int kUint8 = 0, kUint16 = 1, kSwizzle128 = 3;
   constexpr uint32_t kOneByOne[5] = {1, 1, 1, 1, 1};
   std::vector<void*> pointers = places, args;
   for (void*& p : pointers) args.push_back(&p);

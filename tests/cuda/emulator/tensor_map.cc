@@ -3,7 +3,7 @@
 namespace nabla::emulator {
 
 const char* make_tensor_map(const TensorMapRequest& r, NbEmuTensorMap& out) {
-  constexpr int kUint8 = 0, kUint16 = 1, kSwizzle128 = 3, kPromote256 = 3;
+  constexpr int kPromote256 = 3;
   if (reinterpret_cast<uintptr_t>(&out) % 64 != 0) return "the map does not begin at a multiple of 64 bytes";
   if (r.rank < 1 || r.rank > 5) return "a rank beyond 1 to 5";
   if (reinterpret_cast<uintptr_t>(r.address) % 16 != 0) return "an address that is no multiple of 16";

@@ -7,6 +7,9 @@
 
 namespace nabla::emulator {
 
+/// Of the enumerations of the CUDA driver API: data types and swizzles.
+constexpr int kUint8 = 0, kUint16 = 1, kSwizzle128 = 3;
+
 /// The arguments of cuTensorMapEncodeTiled, in its order.
 struct TensorMapRequest {
   int data_type;
