@@ -69,6 +69,8 @@ int64_t TeamPrinter::most(const std::vector<int>& axes) const {
   return n;
 }
 
+int64_t TeamPrinter::room(const std::vector<int>& axes) const { return std::max<int64_t>(1, most(axes)); }
+
 bool TeamPrinter::may_be_empty(const std::vector<int>& axes) const {
   return std::any_of(axes.begin(), axes.end(), [&](int a) { return k_.axes[a].extent.bounds().min == 0; });
 }
@@ -333,7 +335,7 @@ void TeamPrinter::stmt(const Let& s) {
   if (v.axes.empty()) return number(s);
   bool few = !serial() && computed_together(k_, s, team_.size);
   before_reads(s.expr, few ? s.reduce : v.axes, s.combiner != Combiner::kNone);
-  if (serial()) out_.line(fmt::format("{} {}[{}];", compute_type(v.dtype), cpp_name(v.name), most(v.axes)));
+  if (serial()) out_.line(fmt::format("{} {}[{}];", compute_type(v.dtype), cpp_name(v.name), room(v.axes)));
   few ? narrow_rows(s) : row(s);
   places_[s.value] = {false, true};
 }
@@ -480,7 +482,7 @@ void TeamPrinter::loop_state(const Loop& l) {
       out_.line(fmt::format("{} {} = {};", type, name, text));
       note_loads(l.init[i], {}, true);
     } else {
-      if (serial()) out_.line(fmt::format("{0} {1}[{2}], {1}_next_[{2}];", type, name, most(v.axes)));
+      if (serial()) out_.line(fmt::format("{0} {1}[{2}], {1}_next_[{2}];", type, name, room(v.axes)));
       before_row(l.state[i]);
       assign_row(v, name, l.init[i]);
       note_loads(l.init[i], v.axes, false);

@@ -65,6 +65,7 @@ class TeamPrinter {
   std::string extent(int axis) const { return size_text(k_.axes[axis].extent); }
   std::string points(const std::vector<int>& axes) const;
   int64_t most(const std::vector<int>& axes) const;
+  int64_t room(const std::vector<int>& axes) const;  // of a local array, which C++ does not let be empty
   bool may_be_empty(const std::vector<int>& axes) const;
   ExprPrinter printer() { return ExprPrinter(k_, places_, out_, next_temp_); }
 

@@ -35,7 +35,7 @@ Literal draw(const std::string& name, const ir::Type& type, const Sizes& sizes, 
   Literal x(type.dtype, std::move(shape));
   for (int64_t i = 0; i < x.size(); ++i)
     is_float(x.dtype()) ? x.set(i, std::uniform_real_distribution<double>(-1, 1)(rng))
-                        : x.set_i(i, static_cast<int64_t>(rng() % static_cast<uint64_t>(below)));
+                        : x.set_i(i, static_cast<int64_t>(rng() % static_cast<uint64_t>(std::max<int64_t>(1, below))));
   return x;
 }
 
@@ -96,6 +96,23 @@ TEST_P(AwkwardSizes, KnownWhenCompiled) {
       at[name] = sizes_of(size);
     }
   check(program, [&](const std::string& entry) { return std::vector<Sizes>{at.at(entry)}; });
+}
+
+// No rows, no columns, or neither. What needs an element, such as argmax, says so while it is traced.
+TEST_P(AwkwardSizes, Nothing) {
+  const SizeProgram& row = GetParam();
+  Program program;
+  std::map<std::string, Sizes> at;
+  for (const RowsColumns& size : {RowsColumns{0, 5}, RowsColumns{5, 0}, RowsColumns{0, 0}}) {
+    std::string name = fmt::format("{}_{}x{}", row.name, size.rows, size.columns);
+    try {
+      row.declare(program, name, size.rows, size.columns, row.dtypes[0]);
+      at[name] = sizes_of(size);
+    } catch (const Error& e) {
+      EXPECT_EQ(std::string(e.what()).find("error[E020"), 0u) << e.what();
+    }
+  }
+  if (!at.empty()) check(program, [&](const std::string& entry) { return std::vector<Sizes>{at.at(entry)}; });
 }
 
 class SymbolicSizes : public testing::TestWithParam<SizeProgram> {};

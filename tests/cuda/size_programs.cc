@@ -60,6 +60,13 @@ const std::vector<SizeProgram> kRows = {
        });
      },
      kAll, kFloats, kBound},
+    {"masked_softmax",
+     [](Program& p, Name name, Size r, Size c, DType d) {
+       p.entry(name, {{"x", d, {r, c}}, {"z", d, {r, c}}}, [](In in) -> Outputs {
+         return {{"rows", softmax(select(in[0] > 0, in[0], in[1]), 1)}};
+       });
+     },
+     kAll, kFloats, kBound},
     {"layer_norm_gradient",
      [](Program& p, Name name, Size r, Size c, DType d) {
        p.entry(name, {{"x", d, {r, c}}, {"g", d, {c}}, {"b", d, {c}}, {"w", d, {r, c}}}, [](In in) -> Outputs {
