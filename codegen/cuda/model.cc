@@ -13,15 +13,21 @@ using ir::GridWork;
 using ir::InnerLoop;
 
 constexpr double kWarp = 32, kSchedulers = 4;  // of a multiprocessor, each of which issues an instruction in a clock
-// Of the CUDA programming guide (throughput of arithmetic): special functions of a multiprocessor in a clock, and what its memory
-// for one clock gives its lanes.
-constexpr double kSpecial = 16, kLaneBytes = 128;
+// Of the CUDA programming guide (throughput of arithmetic): special functions and multiply-adds of integers of a multiprocessor in a
+// clock, and what its memory for one clock gives its lanes.
+constexpr double kSpecial = 16, kIntegers = 64, kLaneBytes = 128;
 constexpr double kMmaOfBytes = 16 * 8 * 32, kMmaOfHalves = 16 * 8 * 16, kMmaOfWords = 16 * 8 * 8;  // multiply-adds of an mma
 constexpr double kWgmmaOfStep = 4;                                      // of a tile of k
 
 // Of the code's mma. What converts 8-bit floats, on sm_90 and sm_100, multiplies halves.
 double by_mma(const InstructionCounts& n, DType factors) {
   return n.qmma * kMmaOfBytes + n.hmma * (bytes_of(factors) <= 2 ? kMmaOfHalves : kMmaOfWords);
+}
+
+// Multiply-adds of the code without tensor cores. Those of 64-bit integers are three of 32 bits.
+double by_threads(const InstructionCounts& n, DType factors) {
+  if (is_float(factors)) return factors == DType::kF64 ? n.dfma : n.ffma;
+  return n.imad / (bytes_of(factors) == 8 ? 3.0 : 1.0);
 }
 
 double bytes_read(const InstructionCounts& n) { return n.global_loads.bytes() + n.shared_loads.bytes(); }
@@ -86,7 +92,9 @@ size_t outermost(const KernelCode& code) {
 }
 
 void set_products(const KernelCode& code, const GridWork& work, std::vector<double>& runs) {
-  auto products = [](const InstructionCounts& n) { return n.hgmma ? 1e6 + n.hgmma : n.hmma + n.qmma ? 1e3 + n.hmma + n.qmma : n.ffma; };
+  auto products = [&](const InstructionCounts& n) {
+    return n.hgmma ? 1e9 + n.hgmma : n.hmma + n.qmma ? 1e6 + n.hmma + n.qmma : by_threads(n, work.factors);
+  };
   size_t main = 0;
   for (size_t i = 1; i < code.loops.size(); ++i)
     if (products(code.loops[i].own) > products(code.loops[main].own)) main = i;
@@ -97,8 +105,8 @@ void set_products(const KernelCode& code, const GridWork& work, std::vector<doub
     runs[main] = work.steps * kWgmmaOfStep / n.hgmma;
   else if (n.hmma + n.qmma > 0)
     runs[main] = work.multiply_adds / by_mma(n, work.factors);
-  else if (n.ffma > 0)
-    runs[main] = work.multiply_adds / kWarp / n.ffma;
+  else if (const double threads = by_threads(n, work.factors); threads > 0)
+    runs[main] = work.multiply_adds / kWarp / threads;
 }
 
 void set_teams(const KernelCode& code, const GridWork& work, std::vector<double>& runs) {
@@ -134,7 +142,8 @@ void set_teams(const KernelCode& code, const GridWork& work, std::vector<double>
 // ---- Clocks
 
 struct Chip {
-  double ffma, special, lane_byte, tensor, mma;  // clocks of a scheduler: of a warp's instruction, of a byte per lane, of a multiply-add
+  // Clocks of a scheduler: of a warp's instruction, of a byte per lane, of a multiply-add.
+  double ffma, dfma, imad, special, lane_byte, tensor, mma;
   double latency;
 };
 Chip chip_of(const ir::Target& target, DType factors) {
@@ -144,7 +153,8 @@ Chip chip_of(const ir::Target& target, DType factors) {
   const double tensor = bytes_of(factors) <= 2 || rate.compute == "tf32" ? rate.flops_per_us : gpu.tensor_tflops / 2 * 1e6;
   const double of_mma = bytes_of(factors) == 1 ? gpu.tensor_tflops * 1e6 : tensor;  // without an mma for bytes, of halves
   const double share = gpu.compute / 10 == 9 ? ir::kShareOfMmaOnHopper : ir::kShareOfTensorCores;
-  return {2 * kWarp * clocks / (gpu.f32_tflops * 1e6), kWarp * kSchedulers / kSpecial, kWarp * kSchedulers / kLaneBytes,
+  return {2 * kWarp * clocks / (gpu.f32_tflops * 1e6), 2 * kWarp * clocks / ir::product_rate(DType::kF64, target).flops_per_us,
+          kWarp * kSchedulers / kIntegers, kWarp * kSchedulers / kSpecial, kWarp * kSchedulers / kLaneBytes,
           2 * clocks / (tensor * ir::kShareOfTensorCores), 2 * clocks / (of_mma * share), gpu.memory_clocks};
 }
 
@@ -162,7 +172,8 @@ Pass pass_of(const CodeLoop& l, double runs, const GridWork& work, const Chip& c
   // A way that a branch may go round is gone every other time.
   const double issued = n.all - l.skipped / 2.0, clocks = l.clocks - l.skipped_clocks / 2.0;
   double copies = n.async_copies.total() > 0 && work.multiply_adds > 0 ? chip.latency / work.ahead : 0;
-  double busy = std::max({issued, n.ffma * chip.ffma, n.mufu * chip.special, lanes * chip.lane_byte, products});
+  const double adds = std::max({n.ffma * chip.ffma, n.dfma * chip.dfma, n.imad * chip.imad});
+  double busy = std::max({issued, adds, n.mufu * chip.special, lanes * chip.lane_byte, products});
   return {runs, busy, std::max(products, clocks + (l.waits - l.skipped_waits / 2.0) * chip.latency + copies)};
 }
 

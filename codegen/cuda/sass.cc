@@ -14,6 +14,9 @@ constexpr size_t kInstructionBytes = 16;
 // The low 12 bits are the opcode; the upper 3 of them say what kind of operands it has.
 enum Opcode : uint64_t {
   kFfma = 0x023,
+  kImad = 0x024,
+  kImadWide = 0x025,
+  kDfma = 0x02b,
   kMatrixLoad = 0x03b,
   kHmma = 0x03c,
   kQmma = 0x07a,
@@ -79,6 +82,9 @@ void count(const Instruction& i, int compute, InstructionCounts& n) {
   n.all += i.opcode() != kNop;
   switch (i.opcode()) {
     case kFfma: ++n.ffma; break;
+    case kDfma: ++n.dfma; break;
+    case kImad:
+    case kImadWide: ++n.imad; break;
     case kMatrixLoad: ++n.matrix_loads; break;
     case kHmma: ++n.hmma; break;
     case kQmma: ++n.qmma; break;

@@ -25,7 +25,8 @@ struct InstructionCounts {
   int matrix_loads = 0;              ///< LDSM
   int boxes = 0;                     ///< that the copy engine is asked for (UTMALDG)
   int hmma = 0, qmma = 0, hgmma = 0;  ///< tensor cores: of a warp, the same of 8-bit floats, of four warps (of both)
-  int ffma = 0, mufu = 0, bars = 0;  ///< f32 multiply-adds, special functions, barriers of a block
+  int ffma = 0, dfma = 0, imad = 0;  ///< multiply-adds: f32, f64, of 32-bit integers (also with 64-bit sums)
+  int mufu = 0, bars = 0;            ///< special functions, barriers of a block
   bool operator==(const InstructionCounts&) const = default;
 };
 

@@ -34,11 +34,17 @@ double flops_per_us(const CpuRates& rates, double product, int lanes) {
   return 1 / ((1 - share) / below->flops_per_us + share / above->flops_per_us);
 }
 
+// Than in f32: 8.0, 9.0 and 10.0 have half as many units for it, others one of 64 (CUDA programming guide, throughput of arithmetic).
+double slower_in_f64(const CudaFacts& gpu) {
+  const bool many = gpu.compute == 80 || gpu.compute == 90 || gpu.compute == 100;
+  return many ? 2 : 64;
+}
+
 }  // namespace
 
 ProductRate product_rate(DType factors, const Target& target) {
   const CudaFacts& gpu = target.cuda;
-  if (factors == DType::kF64) return {"f64", gpu.f32_tflops / 2 * kFlopsPerUs};
+  if (factors == DType::kF64) return {"f64", gpu.f32_tflops / slower_in_f64(gpu) * kFlopsPerUs};
   if (factors == DType::kBF16 || factors == DType::kF16) return {"f32", gpu.tensor_tflops * kFlopsPerUs};
   if (is_float(factors) && bytes_of(factors) == 1 && gpu.multiplies_bytes()) return {"f32", gpu.f8_tflops * kFlopsPerUs};
   if (factors == DType::kF32 && target.tf32) return {"tf32", gpu.tensor_tflops / 2 * kFlopsPerUs};

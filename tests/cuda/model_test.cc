@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/cuda/printer.h"
+#include "ir/cost/time.h"
 #include "ir/kernel_ir/kernel.h"
 #include "passes/lower/schedule_kernels.h"
 #include "tests/cuda/compiling.h"
@@ -135,6 +136,22 @@ TEST(Model, MultipliesWhatTheProductHas) {
   EXPECT_NEAR(products, 4096.0 * 4096 * 2048, 1e-6 * products);
   GridPrediction p = predict_grid(c.kernel, 0, target_named("sm_80"), &c.grids[0]);
   EXPECT_GE(p.code_us, 2 * products / 312e6);
+}
+
+// The loop over k is found in every dtype: no product takes less than its operations at the chip's rate.
+TEST(Model, MultipliesInEveryDType) {
+  for (const char* target : {"sm_80", "sm_90a", "sm_100", "sm_120"})
+    for (DType dtype : {DType::kF64, DType::kF32, DType::kI8, DType::kU16, DType::kI32, DType::kI64}) {
+      GridPrediction p = prediction(fmt::format("kernel @p(in a: {0}[2048,1024], in b: {0}[1024,2048], out y: {0}[2048,2048]) {{\n"
+                                                "  axes m = 2048, n = 2048, k = 1024\n"
+                                                "  contract acc[m, n]: {0} = sum(k) a[m, k] * b[k, n]\n"
+                                                "  store y[m, n] over m, n = acc[m, n]\n}}",
+                                                name_of(dtype)),
+                                    target);
+      const double least = 2.0 * 2048 * 2048 * 1024 / ir::product_rate(dtype, target_named(target)).flops_per_us;
+      EXPECT_GE(p.code_us, 0.99 * least) << target << " " << name_of(dtype);
+      EXPECT_LE(p.code_us, 10 * least) << target << " " << name_of(dtype);
+    }
 }
 
 // Neighbours that lie apart take a sector each; a transposition turns tiles.
