@@ -257,7 +257,7 @@ TEST_F(NablaRun, MistakesAreDiagnosticsWithCodesAndNames) {
   fails({"--entry", "eval", "--input", "z=1"}, 1, "error[E0701]: entry `eval` has no input `z`");
   fails({"--entry", "eval", "--input", "x=" + data_ + ":other"}, 1, "error[E0703]: input `x` is f32[2,4]; ");
   fails({"--entry", "eval", "--data", temporary("none.npz")}, 1, "error[E0801]");
-  fails({"--entry", "eval", "--data", data_, "--map", "x=xx"}, 1, "has no array `xx`; did you mean `x`?");
+  fails({"--entry", "eval", "--data", data_, "--map", "x=xx"}, 1, "has no array `xx`; its arrays are `x`, `other`; did you mean `x`?");
   fails({"--entry", "eval", "--data", data_, "--map", "x=other"}, 1, "samples of another shape: [4,5]");
   fails({"--entry", "eval", "--data", data_, "--epochs", "2"}, 2, "without --epochs");
   fails({"--entry", "predict", "--data", data_}, 1, "error[E0705]: entry `predict` reads state `w`");
