@@ -418,6 +418,13 @@ TEST_F(NablaRun, WrongCommandLinesExitWith2) {
     EXPECT_EQ(empty.code, 2) << option;
     EXPECT_HAS(empty.err, fmt::format("error[E0901]: {}: the file name is empty", option));
   }
+  for (const char* flag : {"--profile", "--json", "--check-nan", "--check-messages"}) {
+    Outcome counted = run({bundle_, "--entry", "init", fmt::format("{}=7", flag)});
+    EXPECT_EQ(counted.code, 2) << flag;
+    EXPECT_HAS(counted.err, fmt::format("error[E0901]: {}: `7` is not true, false, yes, no, on, off, 1 or 0; the flag needs no value", flag));
+  }
+  Outcome asked = run({bundle_, "--entry", "init", "--profile=yes", "--json=false"});
+  EXPECT_EQ(asked.code, 0) << asked.err;
   Outcome nowhere = run({bundle_, "--entry", "init", "--trace", "/nonexistent/t.json"});
   EXPECT_HAS(nowhere.err, "error[E0803]: --trace: cannot write `/nonexistent/t.json`");
   EXPECT_EQ(nowhere.err.find("error"), nowhere.err.rfind("error")) << nowhere.err;  // it is said once
