@@ -36,8 +36,8 @@ TEST(Flags, TakeNothingElseThanYesOrNo) {
       for (const char* value : {"7", "-1", "2", "banana", "TRUE", "99999999999999999999"}) {
         Outcome o = nablac(command, flag + "=" + value);
         EXPECT_EQ(o.code, 2) << command << " " << flag << "=" << value;
-        EXPECT_EQ(o.err, fmt::format("error[E0901]: nablac: {}: `{}` is not true, false, yes, no, on, off, 1 or 0; the flag needs no value\n"
-                                     "   = help: `nablac {} --help` lists what it takes\n",
+        EXPECT_EQ(o.err, fmt::format("error[E0901]: nablac: {}: `{}` is not true, false, yes, no, on, off, 1 or 0; "
+                                     "the flag needs no value\n   = help: `nablac {} --help` lists what it takes\n",
                                      flag, value, command));
       }
       for (const char* value : {"", "=true", "=0"}) {

@@ -45,7 +45,7 @@ TEST(Inspect, ADamagedReportIsNotPrinted) {
   EXPECT_EQ(json.err, "error[E0104]: m.nbundle: report.json is damaged: no JSON from byte 21 of 48 on\n"
                       "   = help: make or copy the file again\n");
   EXPECT_EQ(of("[5]").err.substr(0, 83), "error[E0104]: m.nbundle: report.json is no report: it has no report_version\n   = he");
-  EXPECT_EQ(of(R"({"report_version": 1e999})").err.substr(0, 73), "error[E0104]: m.nbundle: report.json is damaged: a number in it is too la");
+  EXPECT_EQ(of(R"({"report_version": 1e999})").err.substr(0, 66), "error[E0104]: m.nbundle: report.json is damaged: a number in it is");
   EXPECT_EQ(of(R"({"report_version": 4})").err.substr(0, 56), "error[E0105]: m.nbundle: report.json is of version 4; th");
 }
 
