@@ -85,7 +85,8 @@ std::string problem_of_ranks(const json& row, const std::string& where) {
   if (!problem.empty()) return problem;
   if (row.contains("suite")) return problem_of(row, where, kSuite);
   problem = problem_of(row, where, kTrained);
-  if (!problem.empty() || !row.contains("killed")) return problem.empty() ? problem_of(row, where, kCompared) : problem;
+  if (!problem.empty()) return problem;
+  if (!row.contains("killed")) return problem_of(row, where, kCompared);
   return row["ranks"] > 1 ? "" : fmt::format("{} kills rank 1, and has {} rank", where, shown(row["ranks"]));
 }
 

@@ -1,6 +1,8 @@
 // The table of what a check found.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "bench/gpu_check/check.h"
 
 namespace nabla::gpu_check {

@@ -113,6 +113,9 @@ TEST(GpuCheck, ATaskThatHangsOrDiesIsSaid) {
   EXPECT_EQ(none.code, 1);
   EXPECT_NE(none.text.find("softmax"), string::npos) << none.text;
   EXPECT_NE(none.text.find("FAILED: not run: 0 s had passed"), string::npos) << none.text;
+  auto full = run(late + " --results /dev/full");
+  EXPECT_EQ(full.code, 1);
+  EXPECT_NE(full.text.find("error[E0803]: cannot write `/dev/full`: No space left on device"), string::npos) << full.text;
   EXPECT_NE(run(packed() + "/gpu_check " + packed() + " --only values/nothing").text.find("no task is named so"),
             string::npos);
 }
