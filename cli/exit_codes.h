@@ -1,4 +1,4 @@
-// What nabla-run ends with.
+// What Nabla's programs end with.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace nabla::cli {
 
-/// `fine`: of several ranks or with --checkpoint-dir, where whoever starts the job again decides by the code. Otherwise 1, 2
-/// or 130.
+/// `fine`: of nabla-run with several ranks or with --checkpoint-dir, where whoever starts the job again decides by the code.
+/// Otherwise 1, 2 for a wrong command line, or 130.
 int exit_code(Code code, bool fine);
 /// The table for people, a line per code.
 std::string exit_codes_text();

@@ -39,8 +39,8 @@ Result<Literal> pick(const format::ArrayResults& arrays, const std::string& name
   for (const auto& [key, array] : arrays)
     if (key == name) return array;
   std::vector<std::string> names = names_of(arrays);
-  return error(Code::kUnknownInput, "{} has no array `{}`{}; its arrays are {}", path, name, did_you_mean(name, names),
-               listed(names));
+  return error(Code::kUnknownInput, "{} has no array `{}`; its arrays are {}{}", path, name, listed(names),
+               did_you_mean(name, names));
 }
 
 /// "file.npz:images" gives the file and the array's name, which is empty when none is stated.
@@ -176,8 +176,8 @@ Result<Dataset> Dataset::load(const JobOptions& job, const EntryInfo& entry, con
   for (const TensorInfo& input : entry.inputs) input_names.push_back(input.name);
   for (const Assignment& map : maps)
     if (std::find(input_names.begin(), input_names.end(), map.name) == input_names.end())
-      return error(Code::kUnknownInput, "--map: entry `{}` has no input `{}`{}; its inputs are {}", entry.name,
-                   map.name, did_you_mean(map.name, input_names), listed(input_names));
+      return error(Code::kUnknownInput, "--map: entry `{}` has no input `{}`; its inputs are {}{}", entry.name,
+                   map.name, listed(input_names), did_you_mean(map.name, input_names));
   Dataset data;
   for (size_t i = 0; i < entry.inputs.size(); ++i) {
     const std::string& name = entry.inputs[i].name;

@@ -133,8 +133,8 @@ Result<int> find_tensor(const std::vector<TensorInfo>& tensors, const std::strin
   if (found != names.end()) return static_cast<int>(found - names.begin());
   std::string list;
   for (const std::string& n : names) list += fmt::format("{}`{}`", list.empty() ? "" : ", ", n);
-  return error(Code::kUnknownInput, "entry `{}` has no {} `{}`{}; it has {}", entry, role, name,
-               did_you_mean(name, names), list.empty() ? "none" : list);
+  return error(Code::kUnknownInput, "entry `{}` has no {} `{}`; it has {}{}", entry, role, name,
+               list.empty() ? "none" : list, did_you_mean(name, names));
 }
 
 Status Job::take_inputs(ArrayFiles& files) {

@@ -1,7 +1,6 @@
 #include "cli/nabla_run_options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "cli/validators.h"
@@ -82,30 +81,7 @@ struct Part {
   }
 };
 
-// Digits only: the parser itself takes signs, octal and hexadecimal, and cuts what does not fit.
-CLI::Validator whole(uint64_t low, uint64_t high, const char* what) {
-  return CLI::Validator(
-      [=](const std::string& text) -> std::string {
-        uint64_t value = 0;
-        auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-        bool whole = problem == std::errc() && end == text.data() + text.size() && value >= low && value <= high;
-        bool octal = text.size() > 1 && text[0] == '0';
-        return whole && !octal ? "" : fmt::format("`{}` is not {}", text, what);
-      },
-      "");
-}
 CLI::Validator positive() { return whole(1, INT64_MAX, "a whole number of at least 1"); }
-
-CLI::Validator seconds(double low, double high) {
-  return CLI::Validator(
-      [=](const std::string& text) -> std::string {
-        double value = 0;
-        auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-        bool fine = problem == std::errc() && end == text.data() + text.size() && value >= low && value <= high;
-        return fine ? "" : fmt::format("`{}` is not a number of seconds from {} to {}", text, low, high);
-      },
-      "");
-}
 
 void declare_ranks(CLI::App& app, Part& part) {
   auto ranks = [&](const char* name, std::optional<uint32_t>& to, const char* doc, uint64_t low) {
@@ -303,15 +279,7 @@ Result<Part> parse_part(const std::vector<std::string>& args, bool carries_bundl
   CLI::App app("Runs a program that nablac compiled.", "nabla-run");
   Part part;
   declare(app, part, carries_bundle);
-  try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // the parser takes them from the back
-  } catch (const CLI::CallForHelp&) {
-    text = app.help();
-  } catch (const CLI::CallForVersion& e) {
-    text = e.what();
-  } catch (const CLI::ParseError& e) {
-    return option_error("`nabla-run --help` lists what it takes", "{}", problem_of(e, app, args));
-  }
+  if (std::string said = NABLA_TRY(parse(app, args)); !said.empty()) text = std::move(said);
   part.job.inputs = NABLA_TRY(assignments(part.inputs, "--input"));
   part.job.outputs = NABLA_TRY(assignments(part.outputs, "--output"));
   part.job.maps = NABLA_TRY(assignments(part.maps, "--map"));

@@ -257,7 +257,7 @@ TEST_F(NablaRun, MistakesAreDiagnosticsWithCodesAndNames) {
   fails({"--entry", "eval", "--input", "z=1"}, 1, "error[E0701]: entry `eval` has no input `z`");
   fails({"--entry", "eval", "--input", "x=" + data_ + ":other"}, 1, "error[E0703]: input `x` is f32[2,4]; ");
   fails({"--entry", "eval", "--data", temporary("none.npz")}, 1, "error[E0801]");
-  fails({"--entry", "eval", "--data", data_, "--map", "x=xx"}, 1, "has no array `xx`; did you mean `x`?");
+  fails({"--entry", "eval", "--data", data_, "--map", "x=xx"}, 1, "has no array `xx`; its arrays are `x`, `other`; did you mean `x`?");
   fails({"--entry", "eval", "--data", data_, "--map", "x=other"}, 1, "samples of another shape: [4,5]");
   fails({"--entry", "eval", "--data", data_, "--epochs", "2"}, 2, "without --epochs");
   fails({"--entry", "predict", "--data", data_}, 1, "error[E0705]: entry `predict` reads state `w`");
@@ -418,6 +418,13 @@ TEST_F(NablaRun, WrongCommandLinesExitWith2) {
     EXPECT_EQ(empty.code, 2) << option;
     EXPECT_HAS(empty.err, fmt::format("error[E0901]: {}: the file name is empty", option));
   }
+  for (const char* flag : {"--profile", "--json", "--check-nan", "--check-messages"}) {
+    Outcome counted = run({bundle_, "--entry", "init", fmt::format("{}=7", flag)});
+    EXPECT_EQ(counted.code, 2) << flag;
+    EXPECT_HAS(counted.err, fmt::format("error[E0901]: {}: `7` is not true, false, yes, no, on, off, 1 or 0; the flag", flag));
+  }
+  Outcome asked = run({bundle_, "--entry", "init", "--profile=yes", "--json=false"});
+  EXPECT_EQ(asked.code, 0) << asked.err;
   Outcome nowhere = run({bundle_, "--entry", "init", "--trace", "/nonexistent/t.json"});
   EXPECT_HAS(nowhere.err, "error[E0803]: --trace: cannot write `/nonexistent/t.json`");
   EXPECT_EQ(nowhere.err.find("error"), nowhere.err.rfind("error")) << nowhere.err;  // it is said once

@@ -138,7 +138,7 @@ TEST_F(RanksBundle, AllRanksRunTogether) {
   EXPECT_HAS(all.text, "15");
   EXPECT_HAS(all.text, "best 8");
   Outcome typo = shell(fmt::format("cli/nabla-run {} --class trainr --entry step", path()));
-  EXPECT_HAS(typo.text, "has no class `trainr`; did you mean `trainer`?; it has trainer, scorer");
+  EXPECT_HAS(typo.text, "has no class `trainr`; it has trainer, scorer; did you mean `trainer`?");
 }
 
 TEST_F(RanksBundle, AClassThatCommunicatesDoesNotRunAlone) {

@@ -1,12 +1,14 @@
-// Checks of options that nablac and nabla-run share, and what is wrong with a command line.
+// Command lines of Nabla's programs: checks of options, and what is wrong with a line. The code for that is in exit_codes.h.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "runtime/base/diagnostic.h"
+#include "runtime/base/option_error.h"
 #include "runtime/base/text.h"
 
 namespace nabla::cli {
@@ -26,6 +28,45 @@ inline CLI::Validator number_of_bytes() {
       "");
 }
 
+/// Digits only: the parser itself takes signs, octal and hexadecimal, and cuts what does not fit.
+inline CLI::Validator whole(uint64_t low, uint64_t high, const char* what) {
+  return CLI::Validator(
+      [=](const std::string& text) -> std::string {
+        uint64_t value = 0;
+        auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+        bool whole = problem == std::errc() && end == text.data() + text.size() && value >= low && value <= high;
+        bool octal = text.size() > 1 && text[0] == '0';
+        return whole && !octal ? "" : fmt::format("`{}` is not {}", text, what);
+      },
+      "");
+}
+
+/// A number, which "nan" is not.
+inline CLI::Validator seconds(double low, double high) {
+  return CLI::Validator(
+      [=](const std::string& text) -> std::string {
+        double value = 0;
+        auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+        bool fine = problem == std::errc() && end == text.data() + text.size() && value >= low && value <= high;
+        return fine ? "" : fmt::format("`{}` is not a number of seconds from {} to {}", text, low, high);
+      },
+      "");
+}
+
+/// Of all flags of `app` and of its subcommands: the parser counts --flag=7 as given, and --flag=-1 as not.
+inline void check_flags(CLI::App& app) {
+  const CLI::Validator yes_or_no(
+      [](const std::string& text) -> std::string {
+        static constexpr const char* kKnown[] = {"true", "false", "yes", "no", "on", "off", "1", "0"};
+        bool known = std::find(std::begin(kKnown), std::end(kKnown), text) != std::end(kKnown);
+        return known ? "" : fmt::format("`{}` is not true, false, yes, no, on, off, 1 or 0; the flag needs no value", text);
+      },
+      "");
+  for (CLI::Option* option : app.get_options())
+    if (option->get_expected_max() == 0) option->check(yes_or_no);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) check_flags(*command);
+}
+
 /// What is wrong with a command line. An option that `app` does not have is named with the nearest that it has.
 inline std::string problem_of(const CLI::ParseError& problem, const CLI::App& app, const std::vector<std::string>& args) {
   if (problem.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError)) return problem.what();
@@ -38,6 +79,21 @@ inline std::string problem_of(const CLI::ParseError& problem, const CLI::App& ap
       return fmt::format("there is no option `{}`{}", name, did_you_mean(name, known));
   }
   return problem.what();
+}
+
+/// Parses the line of a program without subcommands: the text of --help or --version, or "" where neither is asked for. E0901.
+inline Result<std::string> parse(CLI::App& app, const std::vector<std::string>& args) {
+  check_flags(app);
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // the parser takes them from the back
+  } catch (const CLI::CallForHelp&) {
+    return app.help();
+  } catch (const CLI::CallForVersion& e) {
+    return std::string(e.what());
+  } catch (const CLI::ParseError& e) {
+    return option_error(fmt::format("`{} --help` lists what it takes", app.get_name()), "{}", problem_of(e, app, args));
+  }
+  return std::string();
 }
 
 }  // namespace nabla::cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fmt/ranges.h>
 #include <fstream>
 #include <optional>
 
@@ -70,12 +71,14 @@ Target from(const CudaRow& row) {
   return t;
 }
 
-// The number of "sm_87".
+// The number of "sm_87", of two or three digits as all GPUs have them.
 std::optional<int> sm_number(std::string_view name) {
+  if (!name.starts_with("sm_")) return std::nullopt;
+  std::string_view digits = name.substr(3);
+  bool number = std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (!number || digits.size() < 2 || digits.size() > 3 || digits[0] == '0') return std::nullopt;
   int compute = 0;
-  const char* end = name.data() + name.size();
-  if (!name.starts_with("sm_") || std::from_chars(name.data() + 3, end, compute).ptr != end || name.size() == 3)
-    return std::nullopt;
+  std::from_chars(digits.data(), digits.data() + digits.size(), compute);
   return compute;
 }
 
@@ -87,6 +90,25 @@ std::string fitting(int compute) {
     if (!row.facts.ptx && !row.facts.specific && same_major && row.facts.compute <= compute) fit = row.name;
   }
   return fit.empty() && compute > 80 ? "compute_80" : fit;
+}
+
+// What is wrong with the name of a target that is not known.
+Diagnostic unknown_target(std::string_view name) {
+  Diagnostic d(Code::kUnknownTarget, name.empty() ? "the name of a target is empty" : fmt::format("unknown target `{}`", name));
+  const std::vector<std::string> names = target_names();
+  d.help = fmt::format("the targets are {}", fmt::join(names, ", "));
+  std::optional<int> compute = sm_number(name);
+  if (!compute) {
+    d.message += did_you_mean(name, names);
+  } else if (std::string fit = fitting(*compute); fit.empty()) {
+    d.message += ": code is generated for GPUs from sm_80 on";
+  } else {
+    bool later = *compute / 10 > cuda_rows().back().facts.compute / 10;
+    d.message += later ? fmt::format(": no GPU of this number is known; code for `{}` runs on every later GPU", fit)
+                       : fmt::format("; code for `{}` runs there", fit);
+    d.help = fmt::format("--target {}", fit);
+  }
+  return d;
 }
 
 bool machine_has(const std::vector<std::string>& features) {
@@ -132,21 +154,7 @@ Result<Target> find_target(std::string_view name) {
     if (name == r.name) return from(r);
   for (const CudaRow& r : cuda_rows())
     if (name == r.name) return from(r);
-  std::string known;
-  for (const std::string& t : target_names()) known += (known.empty() ? "" : ", ") + t;
-  std::optional<int> compute = sm_number(name);
-  if (std::string fit = compute ? fitting(*compute) : ""; !fit.empty()) {
-    Diagnostic d = error(Code::kUnknownTarget, "unknown target `{}`; code for `{}` runs there", name, fit);
-    d.help = fmt::format("--target {}", fit);
-    return d;
-  }
-  if (compute && *compute < 80) {
-    Diagnostic d = error(Code::kUnknownTarget, "unknown target `{}`: code is generated for GPUs from sm_80 on", name);
-    d.help = fmt::format("the targets are {}", known);
-    return d;
-  }
-  return error(Code::kUnknownTarget, "unknown target `{}`{}; known: {}", name, did_you_mean(name, target_names()),
-               known);
+  return unknown_target(name);
 }
 
 Result<std::vector<Target>> find_targets(std::string_view list) {

@@ -2,12 +2,16 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 
 #include "bench/gpu_check/check.h"
+#include "bench/gpu_check/plan.h"
 #include "bench/gpu_check/ranks.h"
 #include "bench/gpu_check/supervise.h"
+#include "cli/exit_codes.h"
+#include "cli/validators.h"
+#include "runtime/base/text.h"
 #include "runtime/device/cuda_driver.h"
+#include "runtime/format/file.h"
 
 namespace nabla::gpu_check {
 namespace {
@@ -47,51 +51,64 @@ json machine_of(const json& plan, const Options& o) {
   return out;
 }
 
-Status identify(json& machine) {
-  device::CudaDevice gpu = NABLA_TRY(device::CudaDevice::open());
-  machine["gpu"] = gpu.name;
-  machine["capability"] = gpu.capability;
-  machine["driver_cuda"] = gpu.driver->version;
+Status identify(json& machine, const Options& o) {
+  Result<device::CudaDevice> gpu = device::CudaDevice::open();
+  if (!gpu.ok()) {
+    Diagnostic d = std::move(gpu.errors()[0]);
+    d.message = "this machine's GPU cannot be checked: " + d.message;
+    d.help = fmt::format("a check needs an NVIDIA GPU and its driver, and else only what {} holds: copy that folder to a machine that has "
+                         "them, and start {}/run there", o.folder, o.folder);
+    return d;
+  }
+  machine["gpu"] = gpu->name;
+  machine["capability"] = gpu->capability;
+  machine["driver_cuda"] = gpu->driver->version;
   machine["nccl"] = nccl_version();
   return Ok{};
 }
 
 class Results {
  public:
-  explicit Results(const std::string& path) {
-    if (!path.empty()) file_ = std::fopen(path.c_str(), "we");
+  explicit Results(const std::string& path) : path_(path) {
+    if (path.empty()) return;
+    file_ = std::fopen(path.c_str(), "we");
+    if (file_ == nullptr) problem_ = errno;
   }
   ~Results() {
     if (file_ != nullptr) std::fclose(file_);
   }
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
-  bool opened() const { return file_ != nullptr; }
+  // Of the file and all lines so far.
+  Status written() const {
+    if (problem_ == 0) return Ok{};
+    return format::write_failure(path_, problem_);
+  }
   void line(const json& row) {
     if (file_ == nullptr) return;
-    std::fputs((row.dump() + "\n").c_str(), file_);
-    std::fflush(file_);
+    if (std::fputs((row.dump() + "\n").c_str(), file_) < 0 || std::fflush(file_) != 0) problem_ = errno;
   }
 
  private:
+  std::string path_;
   FILE* file_ = nullptr;
+  int problem_ = 0;
 };
 
 Result<int> run(const Options& o, const char* self) {
-  std::ifstream in(o.folder + "/plan.json");
-  json plan = json::parse(in, nullptr, false);
-  if (plan.is_discarded())
-    return error(Code::kNotFound, "{}/plan.json cannot be read: gpu_check_pack DIR makes it", o.folder);
+  json plan = NABLA_TRY(read_plan(o.folder));
   std::vector<Task> tasks = chosen(plan, o);
-  if (tasks.empty()) return error(Code::kBadOption, "--only {}: no task is named so", o.only);
+  if (tasks.empty())
+    return option_error("tasks are PART/NAME; parts are values, libraries, ranks, launches, ceilings, training, kernels",
+                        "--only {}: no task{} is named so", o.only, o.values_only ? " of --values-only" : "");
   if (o.child >= 0) {
     Check check(o.folder, plan, o.seconds, o.seed + static_cast<uint64_t>(o.child));
     return serve(check, tasks, static_cast<size_t>(o.child));
   }
   json machine = machine_of(plan, o);
-  NABLA_TRY(identify(machine));
+  NABLA_TRY(identify(machine, o));
   Results results(o.results);
-  if (!o.results.empty() && !results.opened()) return error(Code::kWriteFailed, "cannot write {}", o.results);
+  NABLA_TRY(results.written());
   results.line(machine);
   std::vector<std::string> command = {self, o.folder, "--seed", std::to_string(o.seed), "--seconds",
                                       std::to_string(o.seconds)};
@@ -104,33 +121,46 @@ Result<int> run(const Options& o, const char* self) {
     results.line(row);
     bool ok = row["ok"];
     failures += !ok;
-    std::fprintf(stderr, "%3zu/%zu  %s/%s  %.1f s%s\n", rows.size() + 1, tasks.size(), row["part"].get<std::string>().c_str(),
-                 row["name"].get<std::string>().c_str(), row.value("seconds", 0.0), ok ? "" : "  FAILED");
+    std::string name = printable(row["part"].get<std::string>() + "/" + row["name"].get<std::string>());
+    std::fprintf(stderr, "%3zu/%zu  %s  %.1f s%s\n", rows.size() + 1, tasks.size(), name.c_str(), row.value("seconds", 0.0),
+                 ok ? "" : "  FAILED");
     rows.push_back(row);
   });
   results.line({{"part", "end"}, {"failures", failures}});
-  std::fputs(table(machine, rows).c_str(), stdout);
+  std::fputs(printable(table(machine, rows), "\n").c_str(), stdout);
+  NABLA_TRY(results.written());
   return failures == 0 ? 0 : 1;
+}
+
+Result<int> check(const std::vector<std::string>& args) {
+  Options o;
+  CLI::App app("Checks this machine's GPU: values of every kind of kernel, launches, ceilings, training steps.", "gpu_check");
+  app.add_option("DIR", o.folder, "what gpu_check_pack wrote")->required()->check(cli::file_name());
+  app.add_option("--results", o.results, "a file for everything that is found, a line of JSON for each task as it ends")
+      ->check(cli::file_name());
+  app.add_option("--only", o.only, "tasks whose PART/NAME contains this text");
+  app.add_option("--seed", o.seed, "of the random inputs; by default the time")
+      ->check(cli::whole(0, UINT64_MAX, "a whole number below 2^64"));
+  app.add_option("--seconds", o.seconds, "for each timing")->check(cli::seconds(0, 60))->capture_default_str();
+  app.add_option("--within", o.within, "seconds; tasks that have not begun by then are not run")
+      ->check(cli::seconds(0, 86400))
+      ->capture_default_str();
+  app.add_flag("--values-only", o.values_only, "no times");
+  app.add_option("--child", o.child, "runs tasks from this one on, a line each on stdout; what gpu_check starts")
+      ->check(cli::whole(0, INT64_MAX, "a whole number"))
+      ->group("");
+  std::string said = NABLA_TRY(cli::parse(app, args));
+  if (said.empty()) return run(o, "/proc/self/exe");
+  std::fputs(said.c_str(), stdout);
+  return 0;
 }
 
 }  // namespace
 }  // namespace nabla::gpu_check
 
 int main(int argc, char** argv) {
-  nabla::gpu_check::Options o;
-  CLI::App app("Checks this machine's GPU: values of every kind of kernel, launches, ceilings, training steps.",
-               "gpu_check");
-  app.add_option("DIR", o.folder, "what gpu_check_pack wrote")->required();
-  app.add_option("--results", o.results, "a file for everything that is found, a line of JSON for each task as it ends");
-  app.add_option("--only", o.only, "tasks whose PART/NAME contains this text");
-  app.add_option("--seed", o.seed, "of the random inputs; by default the time");
-  app.add_option("--seconds", o.seconds, "for each timing")->check(CLI::Range(0.0, 60.0))->capture_default_str();
-  app.add_option("--within", o.within, "seconds; tasks that have not begun by then are not run")->capture_default_str();
-  app.add_flag("--values-only", o.values_only, "no times");
-  app.add_option("--child", o.child, "runs tasks from this one on, a line each on stdout; what gpu_check starts")->group("");
-  CLI11_PARSE(app, argc, argv);
-  nabla::Result<int> code = nabla::gpu_check::run(o, "/proc/self/exe");
+  nabla::Result<int> code = nabla::gpu_check::check(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
   if (code.ok()) return *code;
-  std::fputs((nabla::to_string(code.errors()) + "\n").c_str(), stderr);
-  return 1;
+  std::fputs(nabla::to_string(code.errors()).c_str(), stderr);
+  return nabla::cli::exit_code(code.errors().front().code, false);
 }

@@ -1,5 +1,8 @@
 // Compiles what gpu_check runs: gpu_check_pack DIR [--target sm_90a] [--small]. No GPU is needed.
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -8,6 +11,8 @@
 
 #include "bench/gpu_check/kinds.h"
 #include "cli/driver/compile.h"
+#include "cli/exit_codes.h"
+#include "cli/validators.h"
 #include "examples/charlm/charlm.h"
 #include "examples/gpt2/gpt2.h"
 #include "runtime/format/file.h"
@@ -16,21 +21,29 @@
 namespace nabla::gpu_check {
 namespace {
 
+// One GPU's machine code: E0901 for any other target.
+Result<ir::Target> gpu(const std::string& name) {
+  std::vector<std::string> gpus;
+  for (const std::string& known : ir::target_names())
+    if (known.starts_with("sm_")) gpus.push_back(known);
+  if (std::find(gpus.begin(), gpus.end(), name) != gpus.end()) return ir::find_target(name);
+  const std::string list = fmt::format("the GPUs are {}", fmt::join(gpus, ", "));
+  return option_error(list, "--target: `{}` is none, or more than one, of the GPUs{}", name, did_you_mean(name, gpus));
+}
+
 class Packer {
  public:
-  Packer(std::string folder, std::string target, bool small)
-      : folder_(std::move(folder)), target_(std::move(target)), scale_{small} {}
-
-  Status run() {
-    ir::Target target = NABLA_TRY(ir::find_target(target_));
-    if (!target.is_cuda() || target.cuda.ptx)
-      return error(Code::kBadOption, "--target {}: expected a GPU such as sm_90a", target_);
+  Packer(std::string folder, const ir::Target& target, bool small)
+      : folder_(std::move(folder)), target_(target.name), scale_{small} {
     plan_ = {{"target", target.name},
              {"gpus", target.cuda.gpus},
              {"copy_gbs", target.cuda.copy_gbs},
              {"f32_tflops", target.cuda.f32_tflops},
              {"tensor_tflops", target.cuda.tensor_tflops},
              {"small", scale_.small}};
+  }
+
+  Status run() {
     NABLA_TRY(format::write_file(folder_ + "/library.tuning",
                                  "nabla-tuning 3\ntarget " + target_ + "\ngemm = cublaslt\nconvolution = cudnn\n"));
     NABLA_TRY(kinds());
@@ -169,24 +182,35 @@ class Packer {
   nlohmann::json plan_;
 };
 
+Status pack(const std::vector<std::string>& args) {
+  std::string folder, target_name = "sm_90a";
+  bool small = false;
+  CLI::App app("Compiles the programs that gpu_check runs on a GPU.", "gpu_check_pack");
+  app.add_option("DIR", folder, "where they go")->required()->check(cli::file_name());
+  app.add_option("--target", target_name, "the GPU")->capture_default_str();
+  app.add_flag("--small", small, "sizes for an emulator: nothing that is measured means anything");
+  if (std::string said = NABLA_TRY(cli::parse(app, args)); !said.empty()) {
+    std::fputs(said.c_str(), stdout);
+    return Ok{};
+  }
+  ir::Target target = NABLA_TRY(gpu(target_name));
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  if (problem) return error(Code::kWriteFailed, "the folder `{}` cannot be made: {}", folder, problem.message());
+  return Packer(folder, target, small).run();
+}
+
 }  // namespace
 }  // namespace nabla::gpu_check
 
 int main(int argc, char** argv) {
-  std::string folder, target = "sm_90a";
-  bool small = false;
-  CLI::App app("Compiles the programs that gpu_check runs on a GPU.", "gpu_check_pack");
-  app.add_option("DIR", folder, "where they go")->required();
-  app.add_option("--target", target, "the GPU")->capture_default_str();
-  app.add_flag("--small", small, "sizes for an emulator: nothing that is measured means anything");
-  CLI11_PARSE(app, argc, argv);
   try {
-    std::filesystem::create_directories(folder);
-    nabla::Status done = nabla::gpu_check::Packer(folder, target, small).run();
+    nabla::Status done = nabla::gpu_check::pack(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
     if (done.ok()) return 0;
-    std::fputs((nabla::to_string(done.errors()) + "\n").c_str(), stderr);
+    std::fputs(nabla::to_string(done.errors()).c_str(), stderr);
+    return nabla::cli::exit_code(done.errors().front().code, false);
   } catch (const std::exception& e) {
     std::fputs((std::string(e.what()) + "\n").c_str(), stderr);
+    return 1;
   }
-  return 1;
 }

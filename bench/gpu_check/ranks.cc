@@ -132,7 +132,8 @@ Result<std::vector<double>> losses(const std::string& file) {
   std::ifstream in(file);
   std::vector<double> out;
   for (std::string line; std::getline(in, line);)
-    if (json row = json::parse(line, nullptr, false); row.is_object() && row.contains("loss")) out.push_back(row["loss"]);
+    if (json row = json::parse(line, nullptr, false); row.is_object() && row.contains("loss"))
+      out.push_back(row["loss"].is_number() ? row["loss"].get<double>() : std::nan(""));  // JSON has no NaN: null
   if (out.empty()) return error(Code::kNotFound, "{} has no losses", file);
   return out;
 }

@@ -1,6 +1,8 @@
 // What a check found, as a table.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "bench/gpu_check/check.h"
 
 namespace nabla::gpu_check {
@@ -10,8 +12,10 @@ using nlohmann::json;
 
 constexpr int kMostKernels = 15;  // of each model, in the table; the file has all
 
+// JSON knows neither NaN nor infinity: what was one of them has come as null.
+double real(const json& value) { return value.is_number() ? value.get<double>() : std::nan(""); }
 std::string number(const json& value) {
-  return value.is_number() ? fmt::format("{:.2g}", value.get<double>()) : value.get<std::string>();
+  return value.is_string() ? value.get<std::string>() : fmt::format("{:.2g}", real(value));
 }
 const char* verdict(const json& row) { return row["ok"].get<bool>() ? "ok" : "FAILED"; }
 
@@ -23,29 +27,29 @@ std::string line_of(const json& v) {
   }
   if (v.contains("note")) return fmt::format("  {:<30} {}\n", name, v["note"].get<std::string>());
   if (v.contains("ended_s"))
-    return fmt::format("  {:<30} {:>10.2f} s {:>9} {:>7}\n", name, v["ended_s"].get<double>(), v["code"].get<int>(), verdict(v));
+    return fmt::format("  {:<30} {:>10.2f} s {:>9} {:>7}\n", name, real(v["ended_s"]), v["code"].get<int>(), verdict(v));
   if (part == "ranks" && !v.contains("error")) return fmt::format("  {:<30} {:>30}\n", name, verdict(v));
   if (part == "values" || part == "libraries" || part == "ranks")
     return fmt::format("  {:<30} {:>12} {:>9} {:>7}\n", name, number(v["error"]), number(v["tolerance"]), verdict(v));
   if (part == "ceilings")
-    return fmt::format("  {:<30} {:>12.1f} {:<8} {:>6.1f}%\n", name, v["value"].get<double>(),
-                       v["unit"].get<std::string>(), 100 * v["share"].get<double>());
+    return fmt::format("  {:<30} {:>12.1f} {:<8} {:>6.1f}%\n", name, real(v["value"]),
+                       v["unit"].get<std::string>(), 100 * real(v["share"]));
   if (part == "training")
     return fmt::format("  {:<30} {:>9.2f} ms  {:>12.0f} tokens/s {:>8.1f} TFLOP/s  MFU {:>5.1f}%  loss {} -> {} {:>7}\n",
-                       name, v["step_ms"].get<double>(), v["tokens_per_second"].get<double>(),
-                       v["tflops"].get<double>(), 100 * v["utilisation"].get<double>(), number(v["loss"][0]),
+                       name, real(v["step_ms"]), real(v["tokens_per_second"]),
+                       real(v["tflops"]), 100 * real(v["utilisation"]), number(v["loss"][0]),
                        number(v["loss"][1]), verdict(v));
   std::string out;
   if (part == "launches")
     for (const char* what : {"run_of_one_kernel_us", "kernel_in_a_graph_us", "kernel_by_itself_us"})
-      out += fmt::format("  {:<30} {:>12.2f}\n", what, v[what].get<double>());
+      out += fmt::format("  {:<30} {:>12.2f}\n", what, real(v[what]));
   if (part == "kernels") {
-    out += fmt::format("  {}: {:.1f} us in {} launches\n", name, v["step_us"].get<double>(), v["launches"].get<int>());
+    out += fmt::format("  {}: {:.1f} us in {} launches\n", name, real(v["step_us"]), v["launches"].get<int>());
     int shown = 0;
     for (const json& k : v["kernels"])
       if (++shown <= kMostKernels)
-        out += fmt::format("    {:<50} {:>10.1f} us {:>6.1f}%\n", k["kernel"].get<std::string>(), k["us"].get<double>(),
-                           100 * k["share"].get<double>());
+        out += fmt::format("    {:<50} {:>10.1f} us {:>6.1f}%\n", k["kernel"].get<std::string>(), real(k["us"]),
+                           100 * real(k["share"]));
   }
   return out;
 }

@@ -6,18 +6,22 @@ namespace nabla::driver {
 
 using Json = nlohmann::ordered_json;
 
-Result<Json> parse_report(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object() || !json.contains("report_version") ||
-      !json["report_version"].is_number_integer())
-    return error(Code::kCorrupt, "report.json is no report");
+Result<Json> parse_report(const std::string& text, const std::string& name) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& e) {
+    return error(Code::kCorrupt, "{} is damaged: no JSON from byte {} of {} on", name, e.byte, text.size());
+  } catch (const Json::exception&) {
+    return error(Code::kCorrupt, "{} is damaged: a number in it is too large", name);
+  }
+  if (!json.is_object() || !json.contains("report_version") || !json["report_version"].is_number_integer())
+    return error(Code::kCorrupt, "{} is no report: it has no report_version", name);
   int64_t version = json["report_version"];
   if (version > kReportVersion)
-    return error(Code::kNewerVersion, "report.json is of version {}; this nablac reads version {}", version,
-                 kReportVersion);
+    return error(Code::kNewerVersion, "{} is of version {}; this nablac reads version {}", name, version, kReportVersion);
   if (version < kReportVersion) {
-    Diagnostic d = error(Code::kForeignFile, "report.json is of version {}; this nablac reads version {}", version,
-                         kReportVersion);
+    Diagnostic d = error(Code::kForeignFile, "{} is of version {}; this nablac reads version {}", name, version, kReportVersion);
     d.help = "compile the model again";
     return d;
   }

@@ -8,6 +8,7 @@
 #include "cli/driver/compile.h"
 #include "cli/driver/page/page.h"
 #include "cli/driver/report.h"
+#include "cli/driver/report_json.h"
 #include "cli/driver/report_ranks.h"
 #include "cli/nablac/commands.h"
 #include "cli/nablac/spread_options.h"
@@ -32,17 +33,24 @@ struct InspectArgs {
 
 bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
 
+// A member that is a report: what is printed as JSON is read by programs, so that a damaged one is refused for all.
+Result<std::string> report_in(const format::Bundle& bundle, const std::string& member) {
+  std::string text(format::as_text(bundle.member(member)));
+  if (text.empty()) return error(Code::kCorrupt, "{} carries no {}", bundle.what(), member);
+  (void)NABLA_TRY(driver::parse_report(text, fmt::format("{}: {}", bundle.what(), member)));
+  return text;
+}
+
 // The report of the class's program for `target`; empty: of its first. A class has report.json, of its first program,
 // and report_TARGET.json for each other.
 Result<std::string> report_of(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target) {
-  std::string first(format::as_text(bundle.member(of.folder + "report.json")));
-  if (first.empty()) return error(Code::kCorrupt, "{} carries no {}report.json", bundle.what(), of.folder);
+  std::string first = NABLA_TRY(report_in(bundle, of.folder + "report.json"));
   if (target.empty()) return first;
   std::string wanted = NABLA_TRY(ir::find_target(target)).name, known = driver::target_of_report(first);
   if (known == wanted) return first;
   for (const format::ZipMember& m : bundle.members()) {
     if (!m.name.starts_with(of.folder + "report_")) continue;
-    std::string other(format::as_text(bundle.member(m.name)));
+    std::string other = NABLA_TRY(report_in(bundle, m.name));
     if (driver::target_of_report(other) == wanted) return other;
     known += ", " + driver::target_of_report(other);
   }

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <iostream>
 
+#include "cli/exit_codes.h"
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
 #include "ir/module.h"
@@ -18,7 +19,7 @@ namespace nabla::cli {
 int finish(const Status& status, const Streams& streams) {
   if (status.ok()) return 0;
   streams.err << to_string(status.errors());
-  return status.errors().front().code == Code::kBadOption ? 2 : 1;
+  return exit_code(status.errors().front().code, false);
 }
 
 int report(const Status& status) { return finish(status, {std::cout, std::cerr}); }
@@ -54,6 +55,7 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
   add_verify(app, streams, action);
   add_sign(app, streams, action);
   add_doc(app, streams, action);
+  check_flags(app);
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {
     app.parse(std::move(reversed));

@@ -111,8 +111,8 @@ Result<Chosen> choose_named(const format::Bundle& bundle, const format::BundleCl
     chooser.advise(*program, runs.errors()[0]);
     return std::move(runs.errors());
   }
-  Diagnostic d = error(Code::kUnknownTarget, "{} has no program for `{}`{}; it has {}", bundle.what(), target,
-                       did_you_mean(target, known), targets_of(of));
+  Diagnostic d = error(Code::kUnknownTarget, "{} has no program for `{}`; it has {}{}", bundle.what(), target, targets_of(of),
+                       did_you_mean(target, known));
   d.help = "pass one of these targets, or none";
   return d;
 }

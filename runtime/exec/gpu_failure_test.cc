@@ -95,7 +95,7 @@ TEST(GpuFailure, TheFirstProgramThatCanRunIsTakenAndSkippingIsSaid) {
     EXPECT_EQ(open_bytes(bundle, {.target = "cpu"}).value()->target(), "cpu:x86-64");
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
     EXPECT_EQ(text(open_bytes(bundle, {.target = "sm_90"})),
-              "E0404 toy.nbundle has no program for `sm_90`; did you mean `sm_90a`?; it has sm_90a, cpu:x86-64");
+              "E0404 toy.nbundle has no program for `sm_90`; it has sm_90a, cpu:x86-64; did you mean `sm_90a`?");
   }
   FakeGpu none("NABLA_FAKE_CUDA_DEVICES", "0");
   testing::internal::CaptureStderr();

@@ -131,8 +131,8 @@ Result<int> Session::need_entry(std::string_view name) const {
     known.push_back(e.name);
     list += fmt::format("{}`{}`", list.empty() ? "" : ", ", e.name);
   }
-  return error(Code::kUnknownEntry, "{} has no entry `{}`{}; its entries are {}", impl_->bundle.what(), name,
-               did_you_mean(name, known), list);
+  return error(Code::kUnknownEntry, "{} has no entry `{}`; its entries are {}{}", impl_->bundle.what(), name, list,
+               did_you_mean(name, known));
 }
 
 std::string_view Session::target() const { return format::view(impl_->first().program().target()); }

@@ -233,8 +233,8 @@ Result<const BundleClass*> Bundle::need_class(std::string_view name) const {
     known.push_back(k.name);
     list += (list.empty() ? "" : ", ") + k.name;
   }
-  Diagnostic d = error(Code::kUnknownName, "{} has no class `{}`{}; it has {}", what_, name,
-                       did_you_mean(std::string(name), known), list);
+  Diagnostic d = error(Code::kUnknownName, "{} has no class `{}`; it has {}{}", what_, name, list,
+                       did_you_mean(std::string(name), known));
   if (name.empty()) d.message = fmt::format("{} has programs for ranks of several classes: {}", what_, list);
   d.help = "name one of them with --class (load_bundle: rank_class)";
   return d;

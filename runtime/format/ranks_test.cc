@@ -51,7 +51,7 @@ TEST(Ranks, AClassIsNamedUnlessThereIsOne) {
   EXPECT_EQ(none.errors()[0].help, "name one of them with --class (load_bundle: rank_class)");
   auto typo = bundle.need_class("bakc");
   EXPECT_EQ(typo.errors()[0].code, Code::kUnknownName);
-  EXPECT_EQ(typo.errors()[0].message, "test.nbundle has no class `bakc`; did you mean `back`?; it has front, back");
+  EXPECT_EQ(typo.errors()[0].message, "test.nbundle has no class `bakc`; it has front, back; did you mean `back`?");
   Bundle one = *open_text(*bundle_bytes(small_program(), small_members()));
   EXPECT_EQ((*one.need_class(""))->name, "main");
   EXPECT_EQ(one.ranks(), nullptr);

@@ -1,0 +1,44 @@
+// What is said of names that are no target.
+#include "ir/target.h"
+
+#include <gtest/gtest.h>
+
+namespace nabla::ir {
+namespace {
+
+std::string refusal(const std::string& name) {
+  Result<Target> target = find_target(name);
+  return target.ok() ? "none" : code_name(target.errors()[0].code) + " " + target.errors()[0].message;
+}
+std::string help(const std::string& name) { return find_target(name).errors()[0].help; }
+
+TEST(Target, AGpuThatIsNoTargetGetsTheOneWhoseCodeRunsThere) {
+  EXPECT_EQ(refusal("sm_87"), "E0404 unknown target `sm_87`; code for `sm_86` runs there");
+  EXPECT_EQ(refusal("sm_91"), "E0404 unknown target `sm_91`; code for `sm_90` runs there");
+  EXPECT_EQ(refusal("sm_103"), "E0404 unknown target `sm_103`; code for `sm_100` runs there");
+  EXPECT_EQ(refusal("sm_110"), "E0404 unknown target `sm_110`; code for `compute_80` runs there");
+  EXPECT_EQ(help("sm_110"), "--target compute_80");
+  EXPECT_EQ(refusal("sm_130"),
+            "E0404 unknown target `sm_130`: no GPU of this number is known; code for `compute_80` runs on every later GPU");
+  EXPECT_EQ(refusal("sm_75"), "E0404 unknown target `sm_75`: code is generated for GPUs from sm_80 on");
+  EXPECT_EQ(help("sm_75"),
+            "the targets are cpu, cpu:native, cpu:x86-64-v3, cpu:x86-64-v4, compute_80, sm_80, sm_86, sm_89, sm_90, sm_90a, sm_100, "
+            "sm_100a, sm_120");
+}
+
+// A number that no GPU can have says nothing of GPUs.
+TEST(Target, AMistypedNameGetsTheNearest) {
+  EXPECT_EQ(refusal("sm_90b"), "E0404 unknown target `sm_90b`; did you mean `sm_90`?");
+  EXPECT_EQ(refusal("sm_090"), "E0404 unknown target `sm_090`; did you mean `sm_90`?");
+  EXPECT_EQ(refusal("cpu:x86-64-v5"), "E0404 unknown target `cpu:x86-64-v5`; did you mean `cpu:x86-64-v3`?");
+  for (const char* name : {"sm_", "cuda", "sm_9999999999999999999", "sm_2147483648"}) {
+    EXPECT_EQ(refusal(name), fmt::format("E0404 unknown target `{}`", name));
+    EXPECT_EQ(help(name), help("sm_75"));
+  }
+  EXPECT_EQ(refusal("sm_-50").find("GPUs from"), std::string::npos);
+  EXPECT_EQ(refusal(""), "E0404 the name of a target is empty");
+  EXPECT_EQ(find_targets("sm_80,").errors()[0].message, "the name of a target is empty");
+}
+
+}  // namespace
+}  // namespace nabla::ir
