@@ -50,8 +50,27 @@ class PackReader {
   void store(const PackPlace& place, const std::string& name);
 
  private:
+  /// Random words of a key that the elements of a pack take from whole blocks of four: `stride` each.
+  struct Words {
+    kernel_ir::Expr k0, k1;
+    kernel_ir::Affine first;  ///< of the pack's first element, a multiple of 4
+    int64_t stride;
+    std::string name;  ///< of the array of blocks
+    bool operator==(const Words& o) const;
+  };
+  /// A word of the element, and the value that stands for it.
+  struct Word {
+    kernel_ir::Expr call;
+    size_t of;  ///< words_
+    int64_t offset;
+    int value;
+  };
+
   std::string first(const PackPlace& place) const;
+  std::string first(const kernel_ir::Affine& flat) const;
   std::string read(const PackPlace& place) const;
+  void take_word(const kernel_ir::Expr& call);
+  void open_words(const std::map<int, ValuePlace>& places);
 
   kernel_ir::Kernel& k_;
   int width_, lane_;
@@ -59,6 +78,8 @@ class PackReader {
   CppWriter& out_;
   int& next_temp_;
   std::vector<std::pair<kernel_ir::Expr, int>> loaded_;  // What was read, and the values that stand for it.
+  std::vector<Words> words_;
+  std::vector<Word> taken_;
 };
 
 }  // namespace nabla::codegen

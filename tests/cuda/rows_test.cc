@@ -95,6 +95,31 @@ TEST(RowPacks, RowsOfATeamMovePacksToo) {
 }
 
 // Few sums are made by all threads together; what is looked up, guarded or read in strides goes element by element.
+// Philox makes four words at a time: a pack that begins at a multiple of four takes all of each block.
+TEST(RowPacks, RandomWordsComeFromWholeBlocks) {
+  auto expect_blocks = [](const std::string& results, const std::string& word, int blocks, const std::string& key = "k[0], k[1]") {
+    const std::string text = fmt::format(
+        "kernel @words(in k: u32[2], out y: {}) {{\n  axes i = 3, j = {}\n  for i, j {{\n    store y[i, j] = {}\n  }}\n}}", results,
+        results.substr(results.find(',') + 1, results.find(']') - results.find(',') - 1), fmt::format(fmt::runtime(word), key));
+    Kernel k = parsed(text);
+    const std::string code = print_for_gpu(k, "nk_words", gpu(), true).value().text;
+    int found = 0;
+    for (size_t at = 0; (at = code.find("nb_philox_block(", at)) != std::string::npos; ++at) ++found;
+    EXPECT_EQ(found, blocks) << code;
+    EXPECT_EQ(code.find("nb_philox(") == std::string::npos, blocks > 0) << code;
+    expect_text(text);
+  };
+  expect_blocks("u32[3,8]", "philox.u32({}, i * 8 + j)", 1);
+  expect_blocks("u32[3,8]", "philox.u32({}, i * 8 + j + 12)", 1);
+  expect_blocks("u32[3,8]", "philox.u32({}, (i * 8 + j) * 3 + 2)", 3);
+  expect_blocks("u32[3,8]", "philox.u32({0}, (i * 8 + j) * 2) + philox.u32({0}, (i * 8 + j) * 2 + 1)", 2);
+  expect_blocks("u32[3,8]", "philox.u32({}, i * 8 + j) + philox.u32(k[1], k[0], i * 8 + j)", 2);
+  expect_blocks("u32[3,8]", "philox.u32({}, i * 8 + j + 2)", 0);   // begins within a block
+  expect_blocks("u32[3,8]", "philox.u32({}, i * 10 + j)", 0);      // does in some rows
+  expect_blocks("u32[3,8]", "philox.u32({}, j - i * 8 + 16)", 1);
+  expect_blocks("u64[3,8]", "convert.u64(philox.u32({0}, (i * 8 + j) * 2) + philox.u32({0}, (i * 8 + j) * 2 + 1))", 1);  // two elements
+  expect_blocks("u64[3,8]", "convert.u64(philox.u32({}, i * 8 + j))", 0);
+}
 TEST(RowPacks, OtherAccessesGoElementByElement) {
   emulator::Expectation e = kRows;
   e.most_sectors = e.most_bank_clocks = 0;

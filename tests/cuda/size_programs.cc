@@ -138,6 +138,16 @@ const std::vector<SizeProgram> kRows = {
        });
      },
      kAll, kFloats, kBound},
+    {"random",
+     [](Program& p, Name name, Size r, Size c, DType d) {
+       p.entry(name, {{"x", d, {r, c}}, {"key", DType::kU32, {2}}}, [](In in) -> Outputs {
+         const ir::Shape& shape = in[0].shape();
+         return {{"bits", rng_bits(in[1], shape)},
+                 {"dropped", select(rng_uniform(in[1], shape, in[0].dtype()) < 0.3, in[0], 0)},
+                 {"noisy", softmax(in[0] + rng_normal(in[1], shape, in[0].dtype()), 1)}};
+       });
+     },
+     kAll, kFloats, kBound},
     {"eight_bit_transposes",
      [](Program& p, Name name, Size r, Size c, DType d) {
        p.entry(name, {{"x", d, {r, c}}}, [](In in) -> Outputs {
