@@ -42,10 +42,15 @@ Factors factors_along(const TypedOp& op, int64_t axis, Factors::Kind kind) {
   return f;
 }
 
-Status require_position_dtype(const InferContext& ctx, std::string_view id) {
+Status require_position_dtype(const InferContext& ctx, std::string_view id, const Dim& extent) {
   DType dtype = ctx.attrs.get_dtype("dtype");
-  if (is_integer(dtype) && bytes_of(dtype) >= 4) return Ok{};
-  return ctx.fail(Code::kBadAttribute, id, "dtype is {}, expected i32, i64, u32 or u64", name_of(dtype));
+  if (!is_integer(dtype) || bytes_of(dtype) < 4)
+    return ctx.fail(Code::kBadAttribute, id, "dtype is {}, expected i32, i64, u32 or u64", name_of(dtype));
+  const int64_t held = int64_t{1} << (dtype == DType::kI32 ? 31 : 32);
+  if (bytes_of(dtype) == 4 && extent.is_static() && extent.value() > held)
+    return ctx.fail(Code::kBadAttribute, id, "dtype is {}, which holds the positions of {} elements; the axis has {}", name_of(dtype), held,
+                    extent.value());
+  return Ok{};
 }
 
 Val take_along(Val x, Val positions, int64_t axis) {

@@ -15,8 +15,9 @@ Literals reference_by_procedure(const EvalContext& ctx);
 /// All operands and results share a factor per dimension, that of `axis` being `kind`. Where the result's extent of the
 /// axis differs it has a factor of its own.
 Factors factors_along(const TypedOp& op, int64_t axis, Factors::Kind kind);
-/// C`id`: an integer of at least 32 bits.
-Status require_position_dtype(const InferContext& ctx, std::string_view id);
+/// C`id`: the attribute `dtype` is an integer of at least 32 bits that holds every position of an axis of this extent, where that is known.
+Status require_position_dtype(const InferContext& ctx, std::string_view id, const Dim& extent);
+constexpr const char* kPositionDType = "dtype is an integer of at least 32 bits that holds every position of the axis";
 
 /// result[.., i, ..] = x[.., positions[.., i, ..], ..] along `axis`.
 Val take_along(Val x, Val positions, int64_t axis);

@@ -159,10 +159,10 @@ OpDef extreme_position(const char* name, const char* which) {
   op.attrs.pop_back();
   op.attrs.push_back(optional("dtype", "of the positions: i32, i64, u32 or u64", DType::kI32));
   op.results = {{"positions", "shaped like x"}};
-  op.constraints.push_back({"C3", "dtype is an integer of at least 32 bits"});
+  op.constraints.push_back({"C3", kPositionDType});
   op.infer = [](const InferContext& ctx) -> InferResult {
     Types types = NABLA_TRY(infer_cumulative(ctx, false));
-    NABLA_TRY(require_position_dtype(ctx, "C3"));
+    NABLA_TRY(require_position_dtype(ctx, "C3", ctx.shape(0)[axis_of(ctx.attrs)]));
     types[0].dtype = ctx.attrs.get_dtype("dtype");
     return types;
   };

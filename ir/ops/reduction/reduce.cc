@@ -6,6 +6,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/ops/movement/placed.h"
 #include "ir/ops/movement/strided.h"
+#include "ir/ops/procedure.h"
 
 namespace nabla::ops {
 namespace {
@@ -319,16 +320,15 @@ OpDef make_reduction(const ReduceRow& row) {
 InferResult infer_arg(const InferContext& ctx) {
   if (ctx.operands[0].dtype == DType::kBool)
     return ctx.fail(Code::kDTypeMismatch, "C1", "the operand must be a number, got bool");
-  DType dtype = ctx.attrs.get_dtype("dtype");
-  if (!is_integer(dtype) || bytes_of(dtype) < 4)
-    return ctx.fail(Code::kBadAttribute, "C2", "dtype is {}, expected i32, i64, u32 or u64", name_of(dtype));
   int64_t axis = ctx.attrs.get_int("axis");
   NABLA_TRY(ctx.require_axis(axis, ctx.rank(0), "C3"));
   const Dim& extent = ctx.shape(0)[axis];
+  const Shape& whole = ctx.attrs.get_shape("whole");
+  NABLA_TRY(require_position_dtype(ctx, "C2", whole.size() == ctx.shape(0).size() ? whole[axis] : extent));
   if (!Dim::less_equal(1, extent).value_or(false))
     return ctx.fail(Code::kShapeMismatch, "C4", "axis {} has extent {}: no element to choose", axis, extent.str());
   NABLA_TRY(require_place(ctx, ctx.shape(0), "C5"));
-  return Types{Type(dtype, without_axes(ctx.shape(0), {axis}))};
+  return Types{Type(ctx.attrs.get_dtype("dtype"), without_axes(ctx.shape(0), {axis}))};
 }
 
 /// Does `a` stand in the place of `b`, which came before it? The first NaN wins.
@@ -442,7 +442,7 @@ OpDef make_arg(const char* name, bool max) {
                            optional("dtype", "of the index: i32, i64, u32 or u64", DType::kI32)}),
       .results = {{"index", "positions along `axis`"}},
       .constraints = {{"C1", "the operand is not bool"},
-                      {"C2", "dtype is an integer of at least 32 bits"},
+                      {"C2", kPositionDType},
                       {"C3", "the axis exists"},
                       {"C4", "the axis has at least one element"},
                       place_constraint("C5")},
@@ -489,6 +489,7 @@ OpDef make_arg(const char* name, bool max) {
       .rejects = {{"C1", {boolean({2, 3})}, {{"axis", int64_t{0}}}},
                   {"C2", {f32({2, 3})}, {{"axis", int64_t{0}}, {"dtype", DType::kF32}}},
                   {"C2", {f32({2, 3})}, {{"axis", int64_t{0}}, {"dtype", DType::kI8}}},
+                  {"C2", {f32({(int64_t{1} << 32) + 1})}, {{"axis", int64_t{0}}, {"dtype", DType::kU32}}},
                   {"C3", {f32({2, 3})}, {{"axis", int64_t{2}}}},
                   {"C4", {f32({2, 0})}, {{"axis", int64_t{1}}}},
                   {"C5", {f32({3, 2})}, part({1}, {4})},

@@ -19,8 +19,8 @@ InferResult infer_argsort(const InferContext& ctx) {
       NABLA_TRY(
           ctx.require_equal(ctx.shape(i)[d], ctx.shape(0)[d], "C1", fmt::format("sizes of keys in dimension {}", d)));
   }
-  NABLA_TRY(require_position_dtype(ctx, "C2"));
   NABLA_TRY(ctx.require_axis(axis_of(ctx.attrs), ctx.rank(0), "C3"));
+  NABLA_TRY(require_position_dtype(ctx, "C2", ctx.shape(0)[axis_of(ctx.attrs)]));
   return Types{Type(ctx.attrs.get_dtype("dtype"), ctx.shape(0))};
 }
 
@@ -53,7 +53,7 @@ OpDef argsort() {
                 optional("dtype", "of the positions: i32, i64, u32 or u64", DType::kI32)},
       .results = {{"order", "shaped like the keys"}},
       .constraints = {{"C1", "the keys have one shape"},
-                      {"C2", "dtype is an integer of at least 32 bits"},
+                      {"C2", kPositionDType},
                       {"C3", "the axis exists"}},
       .traits = {},
       .stages = ir::kTensorStages,
@@ -89,6 +89,7 @@ OpDef argsort() {
       .rejects = {{"C1", {f32({3}), f32({4})}, {{"axis", int64_t{0}}}},
                   {"C1", {f32({3}), f32({3, 1})}, {{"axis", int64_t{0}}}},
                   {"C2", {f32({3})}, {{"axis", int64_t{0}}, {"dtype", DType::kI16}}},
+                  {"C2", {f32({2, (int64_t{1} << 31) + 1})}, {{"axis", int64_t{1}}}},
                   {"C3", {f32({3})}, {{"axis", int64_t{1}}}}},
   };
 }
@@ -99,7 +100,7 @@ InferResult infer_top_k(const InferContext& ctx) {
   const Dim& extent = ctx.shape(0)[axis];
   if (k < 0 || !Dim::less_equal(k, extent).value_or(false))
     return ctx.fail(Code::kBadAttribute, "C2", "k is {}, the axis has extent {}", k, extent.str());
-  NABLA_TRY(require_position_dtype(ctx, "C3"));
+  NABLA_TRY(require_position_dtype(ctx, "C3", extent));
   Type values = ctx.operands[0];
   values.shape[axis] = k;
   return Types{values, Type(ctx.attrs.get_dtype("dtype"), values.shape)};
@@ -123,7 +124,7 @@ OpDef top_k() {
       .results = {{"values", "x with extent k along the axis"}, {"positions", "where they stand in x"}},
       .constraints = {{"C1", "the axis exists"},
                       {"C2", "k is at least 0 and at most the axis' extent"},
-                      {"C3", "dtype is an integer of at least 32 bits"}},
+                      {"C3", kPositionDType}},
       .traits = {},
       .stages = ir::kTensorStages,
       .infer = infer_top_k,
