@@ -87,6 +87,20 @@ class Reporter {
     return n.op->lower == ir::Lowering::kCall ? times_->kernel(n.attrs.get_string("kernel")).us : 0;
   }
 
+  // The dtype of what the costliest op multiplies.
+  DType factors_of_most() const {
+    DType out = DType::kF32;
+    int64_t most = 0;
+    for (const auto& f : flat_.functions)
+      for (const ir::Node& n : f->nodes) {
+        const int64_t flops = n.operands.empty() ? 0 : ir::node_flops(*f, n).bounds().max;
+        if (flops <= most) continue;
+        most = flops, out = f->type(n.operands[0]).dtype;
+        if (n.operands.size() > 1 && bytes_of(f->type(n.operands[1]).dtype) > bytes_of(out)) out = f->type(n.operands[1]).dtype;
+      }
+    return out;
+  }
+
   Json machine() const {
     const ir::CudaFacts& gpu = target_.cuda;
     if (target_.is_cuda())
@@ -96,7 +110,8 @@ class Reporter {
               {"copy_gbs", gpu.copy_gbs},
               {"f32_tflops", gpu.f32_tflops},
               {"tensor_tflops", gpu.tensor_tflops},
-              {"ridge", ir::product_rate(DType::kF32, target_).flops_per_us / ir::bytes_per_us(target_)}};
+              {"ridge_factors", name_of(factors_of_most())},
+              {"ridge", ir::product_rate(factors_of_most(), target_).flops_per_us / ir::bytes_per_us(target_)}};
     const int lanes = target_.lanes(DType::kF32);
     const ir::ThreadWork byte{.bytes = 1}, product{.products = kLargeProduct};
     const double us_of_a_byte = ir::thread_us(byte, lanes, target_.rates) - target_.rates.step_us;

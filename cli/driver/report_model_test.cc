@@ -44,6 +44,7 @@ func @main(%x: f32[4096,4096], %a: bf16[4096,4096], %b: bf16[4096,4096]) {
   EXPECT_NEAR(p["sectors"].get<double>(), (50 * 2.0 * 4096 * 4096 * 4 + 3.0 * 4096 * 4096 * 2) / 32, 1);
   EXPECT_GT(p["us"], e["least_us"]);
   std::string shown = report_text(r.dump()).value();
+  EXPECT_NE(shown.find(" the ridge of 330 for bf16: bytes decide\n"), std::string::npos) << shown;
   EXPECT_NE(shown.find(" of it by libraries: 51 launches, "), std::string::npos) << shown;
   EXPECT_NE(shown.find("; without machine code, by schedules alone\n"), std::string::npos) << shown;
   EXPECT_NE(shown.find(", at least 44.7 us, predicted 46.0 us\n"), std::string::npos) << shown;

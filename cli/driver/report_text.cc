@@ -204,8 +204,10 @@ std::string prediction_text(const Json& e) {
 std::string roofline_text(const Json& e, const Json& machine) {
   const double moved = e.at("bytes_moved").get<double>(), ridge = machine.at("ridge").get<double>();
   const double intensity = moved > 0 ? e.at("flops").get<double>() / moved : 0;
-  std::string out = fmt::format("  roofline   {:.3g} FLOP for a byte moved, {} the ridge of {:.3g}: {} decide\n", intensity,
-                                intensity < ridge ? "under" : "over", ridge, intensity < ridge ? "bytes" : "products");
+  const std::string of = machine.value("ridge_factors", "f32");
+  std::string out = fmt::format("  roofline   {:.3g} FLOP for a byte moved, {} the ridge of {:.3g}{}: {} decide\n", intensity,
+                                intensity < ridge ? "under" : "over", ridge, of == "f32" ? "" : " for " + of,
+                                intensity < ridge ? "bytes" : "products");
   if (e.contains("predicted") && !e.contains("timeline")) return out + prediction_text(e);
   out += fmt::format("  predicted  {} of computing", time_text(e.at("compute_us")));
   if (!e.contains("timeline")) return out + "\n";
