@@ -10,6 +10,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/symbols.h"
 #include "ir/verifier.h"
+#include "passes/lower/choose_libraries.h"
 #include "passes/pipeline.h"
 #include "passes/shard/microbatch.h"
 #include "passes/strategy/state_roles.h"
@@ -161,6 +162,18 @@ std::optional<passes::StateRoles> roles_in(const ir::Module& m) {
   return roles.ok() ? std::optional(std::move(*roles)) : std::nullopt;
 }
 
+// Each class has products of its own: what the tuning file says of a product is unused where no class has it.
+void join_unused_choices(std::vector<passes::PassReport>& reports, size_t classes) {
+  auto problem = [](const std::string& remark) { return remark.substr(0, remark.find(passes::kUnusedChoice)); };
+  auto is_unused = [](const std::string& remark) { return remark.find(passes::kUnusedChoice) != remark.npos; };
+  std::map<std::string, size_t> lacking;
+  for (const passes::PassReport& report : reports)
+    for (const std::string& remark : report.remarks)
+      if (is_unused(remark)) ++lacking[problem(remark)];
+  for (passes::PassReport& report : reports)
+    std::erase_if(report.remarks, [&](const std::string& r) { return is_unused(r) && lacking[problem(r)] < classes; });
+}
+
 // From a set, and what is left of the passes before fusion, to the planned one.
 Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, const CompileOptions& options, const Roles& roles,
                const passes::ManagerOptions& manager, LoweredSet& out) {
@@ -171,6 +184,7 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
   for (const ir::RankClass& c : out.local.classes)
     out.buckets.push_back(out.target.is_cuda() ? NABLA_TRY(buckets_of(options, whole, c.module)) : Buckets());
   auto planned = NABLA_TRY(passes::run_passes(out.local, lowering, ops::all_ops(), out.target, manager));
+  join_unused_choices(planned.reports, planned.set.classes.size());
   append(out.passes, std::move(planned.reports));
   out.planned = std::move(planned.set);
   if (!options.max_comm_bytes.empty()) {
@@ -228,7 +242,9 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
   if (tuned) return out;
   Diagnostic d = error(Code::kBadTuning, "the tuning file {} is for {}; nothing in it is for {}", options.tuning_file,
                        tuning.targets(), list);
-  d.help = "measure with nablac tune --target of what is compiled for";
+  d.help = gpu ? "write what is to hold below `target " + list.substr(0, list.find(',')) +
+                     "`; the runtime measures GPUs, and nablac tune --gpu-records takes over what it found"
+               : "measure with nablac tune --target of what is compiled for";
   return d;
 }
 
@@ -260,8 +276,9 @@ Result<LoweredSet> finished(Begun from, const ir::Target& target, const CompileO
   ir::ProgramSet set = NABLA_TRY(set_for(from.module, from.graph, manager, out));
   for (passes::Step& step : from.graph)
     if (step.pass == "specialise" && out.sharded && !step.options["sizes"].empty())
-      step.options["sizes"] = passes::print_sizes(NABLA_TRY(
-          sizes_of_rank(NABLA_TRY(parse_sizes({step.options["sizes"]}, passes::kSpecialiseOption)), passes::kSpecialiseOption, &*out.sharded, set.classes[0].module)));
+      step.options["sizes"] = passes::print_sizes(
+          NABLA_TRY(sizes_of_rank(NABLA_TRY(parse_sizes({step.options["sizes"]}, passes::kSpecialiseOption)),
+                                  passes::kSpecialiseOption, &*out.sharded, set.classes[0].module)));
   (void)NABLA_TRY(lay_out(std::move(set), from.graph, from.lowering, options, from.roles, manager, out));
   return out;
 }
