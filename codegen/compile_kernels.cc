@@ -6,6 +6,7 @@
 #include "codegen/cuda/backend.h"
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/occupancy.h"
+#include "codegen/user_text.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/op_def.h"
 
@@ -25,7 +26,11 @@ Status require_user_texts(const ir::Module& module, const ir::Target& target) {
   for (const kernel_ir::KernelPtr& k : module.kernels) {
     if (!k->procedure || !k->procedure->user) continue;
     const kernel_ir::UserCode& user = *k->procedure->user;
-    if (!(target.is_cuda() ? user.cuda : user.cpp).text.empty()) continue;
+    const kernel_ir::UserText& text = target.is_cuda() ? user.cuda : user.cpp;
+    if (!text.text.empty()) {
+      NABLA_TRY(require_own_text(user, text));
+      continue;
+    }
     Diagnostic d = error(Code::kNoLowering, "custom_call `{}` has no {} source, which {} needs", user.name,
                          target.is_cuda() ? "CUDA" : "C++", target.name);
     d.location = place_of(module, *k);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <regex>
+#include <set>
 #include <sstream>
 
 namespace nabla::codegen {
@@ -61,12 +62,34 @@ LocationRef user_location(const kernel_ir::UserText& text, int64_t line) {
   return std::make_shared<Location>(Location{user_file(text), static_cast<int>(line), 0, "", line_of(text, line)});
 }
 
+namespace {
+
+// What looks like the definition of a function: "`f`, `g`". Text in comments may, too.
+std::string functions_of(const std::string& text) {
+  static const std::regex kForm(R"((\w+)\s*\([^(){};]*\)\s*\{)");
+  static const std::set<std::string> kWords = {"if", "for", "while", "switch", "catch"};
+  std::string out;
+  std::set<std::string> seen = kWords;
+  for (std::sregex_iterator at(text.begin(), text.end(), kForm), end; at != end; ++at)
+    if (seen.insert((*at)[1]).second) out += fmt::format("{}`{}`", out.empty() ? "" : ", ", (*at)[1].str());
+  return out;
+}
+
+// The check behind the text looks for the function in a namespace of ours, by whose name messages call it.
+bool lacks_function(const CompilerMessage& m) {
+  auto says = [&](const char* what) { return m.text.find(what) != m.text.npos; };
+  return says("nb_user_") && (says("has no member ") || says("is not a member of") || says("no member named"));
+}
+
+}  // namespace
+
 Diagnostic refused_user(const std::string& log, const UserSource& user) {
   std::vector<CompilerMessage> all = compiler_messages(log);
   std::erase_if(all, [](const CompilerMessage& m) { return m.kind == "warning" || m.kind == "remark"; });
   auto is_error = [](const CompilerMessage& m) { return m.kind != "note"; };
   auto first = std::find_if(all.begin(), all.end(),
                             [&](const CompilerMessage& m) { return is_error(m) && m.file == user_file(user.text); });
+  auto any = std::find_if(all.begin(), all.end(), is_error);
   Diagnostic d = error(Code::kUserCode, "kernel `{}` does not compile", user.name);
   d.help = "the source must define " + user.prototype;
   Location where{user_file(user.text), static_cast<int>(user.text.line), 0, "", ""};
@@ -74,7 +97,11 @@ Diagnostic refused_user(const std::string& log, const UserSource& user) {
     d.message += ": " + first->text;
     where = *user_location(user.text, first->line);
     where.column = static_cast<size_t>(first->column) > where.text.size() + 1 ? 0 : first->column;
-  } else if (auto any = std::find_if(all.begin(), all.end(), is_error); any != all.end()) {
+  } else if (any != all.end() && lacks_function(*any)) {
+    const std::string has = functions_of(user.text.text);
+    d.message = fmt::format("kernel `{0}`: its source defines no function `{0}`; it defines {1}", user.name, has.empty() ? "none" : has);
+    all.clear(), first = all.end();  // the others follow from it
+  } else if (any != all.end()) {
     d.message += ": " + any->text;  // of the check after the user's text, or of a header
     first = any;
   } else {

@@ -1,8 +1,10 @@
 #include "codegen/user_text.h"
 
+#include <optional>
 #include <sstream>
 
 #include "codegen/compiler_messages.h"
+#include "runtime/base/text.h"
 #include "runtime/format/sha256.h"
 
 namespace nabla::codegen {
@@ -53,6 +55,23 @@ std::string directive(const std::string& line) {
   return line.substr(at, end - at);
 }
 
+// Calls f(line, number, word of its directive, whether a comment goes on behind it) for every line of the text.
+template <class F>
+void each_line(const UserText& user, F f) {
+  std::istringstream text(user.text);
+  int64_t number = user.line;
+  bool in_comment = false;
+  for (std::string line; std::getline(text, line); ++number) {
+    std::string word = in_comment ? "" : directive(line);
+    for (size_t at = 0; at + 1 < line.size(); ++at) {
+      std::string_view two = std::string_view(line).substr(at, 2);
+      if (!in_comment && two == "//") break;
+      if (two == (in_comment ? "*/" : "/*")) in_comment = !in_comment, ++at;
+    }
+    f(line, number, word, in_comment);
+  }
+}
+
 struct Cut {
   std::string head, tail;
   int64_t tail_line;
@@ -61,27 +80,19 @@ struct Cut {
 // Headers stay outside of the namespace: the text is cut after the last #include, or the #endif around it.
 Cut cut_behind_includes(const UserText& user) {
   Cut out{"", "", user.line};
-  std::istringstream text(user.text);
   std::string seen;
-  int64_t number = user.line;
   int depth = 0;
-  bool pending = false, in_comment = false;
-  for (std::string line; std::getline(text, line); ++number) {
+  bool pending = false;
+  each_line(user, [&](const std::string& line, int64_t number, const std::string& word, bool in_comment) {
     seen += line + "\n";
-    std::string word = in_comment ? "" : directive(line);
-    for (size_t at = 0; at + 1 < line.size(); ++at) {
-      std::string_view two = std::string_view(line).substr(at, 2);
-      if (!in_comment && two == "//") break;
-      if (two == (in_comment ? "*/" : "/*")) in_comment = !in_comment, ++at;
-    }
     if (word == "if" || word == "ifdef" || word == "ifndef") ++depth;
     if (word == "endif") --depth;
     pending |= word == "include";
-    if (!pending || depth != 0 || in_comment) continue;
+    if (!pending || depth != 0 || in_comment) return;
     out.head = seen;
     out.tail_line = number + 1;
     pending = false;
-  }
+  });
   out.tail = seen.substr(out.head.size());
   return out;
 }
@@ -95,7 +106,32 @@ std::string line_directive(int64_t line, const UserText& user) {
   return fmt::format("#line {} \"{}\"\n", line, name);
 }
 
+// Does an #include, or what stands like one, name a header that is the compiler's own: <name>, below its own folders? Names that are
+// macros may be anything.
+bool names_a_header(const std::string& rest) {
+  size_t at = rest.find_first_not_of(" \t");
+  if (at == std::string::npos || rest[at] != '<') return false;
+  std::string name = rest.substr(at + 1, rest.find('>', at) - at - 1);
+  return !name.starts_with('/') && name.find("..") == name.npos;
+}
+
 }  // namespace
+
+Status require_own_text(const kernel_ir::UserCode& user, const UserText& text) {
+  std::optional<Diagnostic> refused;
+  each_line(text, [&](const std::string& line, int64_t number, const std::string& word, bool) {
+    if (refused || (word != "include" && word != "import" && word != "embed")) return;
+    std::string rest = line.substr(line.find(word) + word.size());
+    if (rest.starts_with("_next")) rest.erase(0, 5);
+    if (word != "embed" && names_a_header(rest)) return;
+    refused = error(Code::kUserCode, "kernel `{}` reads a file of its own: `{}`", user.name, shortened(line.substr(line.find('#'))));
+    refused->location = user_location(text, number);
+    refused->help = "put its text into the source; headers of the system are included by <name>";
+    refused->notes.push_back("compiled kernels are kept by their source: they would stay as they are when that file changes");
+  });
+  if (refused) return std::move(*refused);
+  return Ok{};
+}
 
 const char* const kUserSizeFunctions = R"(
 static inline long nb_mod(long a, long b) { return (a % b + b) % b; }

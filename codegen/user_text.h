@@ -35,6 +35,9 @@ class UserFile {
 std::string user_pointer(const kernel_ir::Buffer& buffer);
 /// "void scale(const float* x0, float* y0, int64_t n)": what a text must define.
 std::string user_prototype(const kernel_ir::Kernel& kernel);
+/// E0504 for a text that reads another file than a header that the compiler finds by itself: objects are kept by the text alone, so
+/// that a change of such a file would go unseen.
+Status require_own_text(const kernel_ir::UserCode& user, const kernel_ir::UserText& text);
 /// What size_text may call, in C++.
 extern const char* const kUserSizeFunctions;
 

@@ -37,17 +37,21 @@ std::string help_to_divide(const Dim& size, int64_t parts) {
   return all.empty() ? "" : fmt::format("declare symbol {} as a multiple of {}", all.begin()->first, all.begin()->second);
 }
 
-Status check_size(const std::vector<SymbolRef>& symbols, const std::string& name, int64_t size) {
+Status check_size(const std::vector<SymbolRef>& symbols, const std::string& name, int64_t size, const std::string& option) {
   std::vector<std::string> names;
+  const std::string of = option.empty() ? "" : option + ": ";
   for (const SymbolRef& s : symbols) {
     if (!s->axis.empty()) continue;  // a coordinate of the rank, which nobody chooses
     names.push_back(s->name);
     if (s->name != name) continue;
     if (size >= s->min && size <= s->max && size % s->multiple == 0) return Ok{};
-    return error(Code::kInputShape, "{} = {} is not {}in [{}, {}]", name, size,
-                 s->multiple > 1 ? fmt::format("a multiple of {} ", s->multiple) : "", s->min, s->max);
+    const std::string multiple = s->multiple > 1 ? fmt::format("a multiple of {} ", s->multiple) : "";
+    Diagnostic d = error(option.empty() ? Code::kInputShape : Code::kBadOption, "{}{} = {} is not {}in [{}, {}]", of, name, size,
+                         multiple, s->min, s->max);
+    if (!option.empty()) d.help = fmt::format("name sizes that `{}` may have, or declare it with another range", name);
+    return d;
   }
-  Diagnostic d = error(Code::kBadOption, "the module has no symbolic size `{}`{}", name, did_you_mean(name, names));
+  Diagnostic d = error(Code::kBadOption, "{}the module has no symbolic size `{}`{}", of, name, did_you_mean(name, names));
   std::string known;
   for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
   d.help = names.empty() ? "all of its sizes are fixed"

@@ -46,8 +46,9 @@ Multiples multiples_for(const Dim& size, int64_t parts);
 /// The first of them as help: "declare symbol batch as a multiple of 8"; empty: there is none.
 std::string help_to_divide(const Dim& size, int64_t parts);
 
-/// E0901 for a name that `symbols` lacks, E0703 for a size that the symbol cannot have.
-Status check_size(const std::vector<SymbolRef>& symbols, const std::string& name, int64_t size);
+/// E0901 for a name that `symbols` lacks; for a size that the symbol cannot have E0703, or E0901 where an option named it, which the
+/// message then begins with.
+Status check_size(const std::vector<SymbolRef>& symbols, const std::string& name, int64_t size, const std::string& option = "");
 
 /// Constraints that together contradict each other, or the symbols' ranges: ascending indices, the first cycle that is
 /// found; empty where there is none. Exact for relations of the form a + k <= b between symbols, or a symbol and a

@@ -10,6 +10,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/symbols.h"
 #include "ir/verifier.h"
+#include "passes/lower/choose_libraries.h"
 #include "passes/pipeline.h"
 #include "passes/shard/microbatch.h"
 #include "passes/strategy/state_roles.h"
@@ -79,6 +80,8 @@ ir::SymbolRef symbol_of(const ir::Module& m, const std::string& name) {
   return found == m.symbols.end() ? nullptr : *found;
 }
 
+constexpr const char* kBucketsOption = "--buckets";
+
 // Users know the sizes of the whole program: where it is cut, code is for what a rank has of them. `whole` is null where it is not.
 Result<SizeLists> sizes_of_rank(const SizeLists& given, const std::string& option, const ir::Module* whole, const ir::Module& local) {
   SizeLists out;
@@ -94,7 +97,7 @@ Result<SizeLists> sizes_of_rank(const SizeLists& given, const std::string& optio
         return d;
       }
       const bool unknown = whole && !symbol_of(local, name);
-      if (cut || unknown) (void)NABLA_TRY(ir::check_size(whole->symbols, name, value));
+      if (cut || unknown) (void)NABLA_TRY(ir::check_size(whole->symbols, name, value, option));
       out[cut ? part->name : name].push_back(value / parts);
     }
   }
@@ -102,17 +105,23 @@ Result<SizeLists> sizes_of_rank(const SizeLists& given, const std::string& optio
 }
 
 Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module* whole, const ir::Module& module) {
-  Buckets out = NABLA_TRY(sizes_of_rank(NABLA_TRY(parse_sizes(options.buckets)), "--buckets", whole, module));
-  size_t combinations = 1;
+  Buckets out = NABLA_TRY(sizes_of_rank(NABLA_TRY(parse_sizes(options.buckets, kBucketsOption)), kBucketsOption, whole, module));
+  double combinations = 1;  // of many lists more than integers hold
+  std::string product;
   for (auto& [name, bounds] : out) {
-    for (int64_t bound : bounds) (void)NABLA_TRY(ir::check_size(module.symbols, name, bound));
+    for (int64_t bound : bounds) (void)NABLA_TRY(ir::check_size(module.symbols, name, bound, kBucketsOption));
     std::sort(bounds.begin(), bounds.end());
     bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-    combinations *= bounds.size() + 1;
-    if (combinations > format::kMaxBuckets)
-      return option_error("name fewer sizes", "the buckets make more than {} combinations", format::kMaxBuckets);
+    const ir::Symbol& size = *symbol_of(module, name);
+    const size_t sizes = bounds.size() + (bounds.back() < size.max / size.multiple * size.multiple);  // the largest is always one
+    combinations *= static_cast<double>(sizes);
+    product += fmt::format("{}{} of {}", product.empty() ? "" : " times ", sizes, name);
   }
-  return out;
+  if (combinations <= format::kMaxBuckets) return out;
+  return option_error(fmt::format("name fewer sizes, such as powers of two: a launch is made for every combination, at most {}",
+                                  format::kMaxBuckets),
+                      "{}: {} sizes, each with its largest, make {:.0f} combinations; a program has at most {}", kBucketsOption, product,
+                      combinations, format::kMaxBuckets);
 }
 
 void append(std::vector<passes::PassReport>& to, std::vector<passes::PassReport> from) {
@@ -153,6 +162,18 @@ std::optional<passes::StateRoles> roles_in(const ir::Module& m) {
   return roles.ok() ? std::optional(std::move(*roles)) : std::nullopt;
 }
 
+// Each class has products of its own: what the tuning file says of a product is unused where no class has it.
+void join_unused_choices(std::vector<passes::PassReport>& reports, size_t classes) {
+  auto problem = [](const std::string& remark) { return remark.substr(0, remark.find(passes::kUnusedChoice)); };
+  auto is_unused = [](const std::string& remark) { return remark.find(passes::kUnusedChoice) != remark.npos; };
+  std::map<std::string, size_t> lacking;
+  for (const passes::PassReport& report : reports)
+    for (const std::string& remark : report.remarks)
+      if (is_unused(remark)) ++lacking[problem(remark)];
+  for (passes::PassReport& report : reports)
+    std::erase_if(report.remarks, [&](const std::string& r) { return is_unused(r) && lacking[problem(r)] < classes; });
+}
+
 // From a set, and what is left of the passes before fusion, to the planned one.
 Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, const CompileOptions& options, const Roles& roles,
                const passes::ManagerOptions& manager, LoweredSet& out) {
@@ -163,6 +184,7 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
   for (const ir::RankClass& c : out.local.classes)
     out.buckets.push_back(out.target.is_cuda() ? NABLA_TRY(buckets_of(options, whole, c.module)) : Buckets());
   auto planned = NABLA_TRY(passes::run_passes(out.local, lowering, ops::all_ops(), out.target, manager));
+  join_unused_choices(planned.reports, planned.set.classes.size());
   append(out.passes, std::move(planned.reports));
   out.planned = std::move(planned.set);
   if (!options.max_comm_bytes.empty()) {
@@ -220,7 +242,9 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const 
   if (tuned) return out;
   Diagnostic d = error(Code::kBadTuning, "the tuning file {} is for {}; nothing in it is for {}", options.tuning_file,
                        tuning.targets(), list);
-  d.help = "measure with nablac tune --target of what is compiled for";
+  d.help = gpu ? "write what is to hold below `target " + list.substr(0, list.find(',')) +
+                     "`; the runtime measures GPUs, and nablac tune --gpu-records takes over what it found"
+               : "measure with nablac tune --target of what is compiled for";
   return d;
 }
 
@@ -233,7 +257,8 @@ Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& t
 
 Result<Begun> begun(const ir::Module& module, const CompileOptions& options) {
   Begun out{module, {}, {}, {roles_in(module)}};
-  split_steps(passes::default_steps(module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), out.graph, out.lowering);
+  split_steps(passes::default_steps(module.stage), options,
+              NABLA_TRY(parse_sizes(options.specialise, passes::kSpecialiseOption)), out.graph, out.lowering);
   return out;
 }
 
@@ -251,8 +276,9 @@ Result<LoweredSet> finished(Begun from, const ir::Target& target, const CompileO
   ir::ProgramSet set = NABLA_TRY(set_for(from.module, from.graph, manager, out));
   for (passes::Step& step : from.graph)
     if (step.pass == "specialise" && out.sharded && !step.options["sizes"].empty())
-      step.options["sizes"] = passes::print_sizes(NABLA_TRY(
-          sizes_of_rank(NABLA_TRY(parse_sizes({step.options["sizes"]})), "--specialize", &*out.sharded, set.classes[0].module)));
+      step.options["sizes"] = passes::print_sizes(
+          NABLA_TRY(sizes_of_rank(NABLA_TRY(parse_sizes({step.options["sizes"]}, passes::kSpecialiseOption)),
+                                  passes::kSpecialiseOption, &*out.sharded, set.classes[0].module)));
   (void)NABLA_TRY(lay_out(std::move(set), from.graph, from.lowering, options, from.roles, manager, out));
   return out;
 }
@@ -274,8 +300,8 @@ Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set
   for (ir::RankClass& c : local.classes) {
     roles.push_back(roles_in(c.module));
     graph.clear(), lowering.clear();
-    split_steps(passes::default_steps(c.module.stage), options, NABLA_TRY(parse_sizes(options.specialise)), graph,
-                lowering);
+    split_steps(passes::default_steps(c.module.stage), options,
+                NABLA_TRY(parse_sizes(options.specialise, passes::kSpecialiseOption)), graph, lowering);
     auto run =
         NABLA_TRY(passes::run_passes(c.module, take_through(graph, "partition"), ops::all_ops(), target, manager));
     append(out.passes, std::move(run.reports));

@@ -57,6 +57,27 @@ TEST(LowerSet, LaunchesForSizesOfTheWhole) {
   EXPECT_EQ(set->buckets[0], (Buckets{{"batch.local", {4, 32}}}));
 }
 
+// Every size of a range of 64 may have its launch: the largest one is no further combination.
+TEST(LowerSet, BucketsAreCountedWithTheLargestSize) {
+  auto bucketed = [](int64_t last, const std::string& list) {
+    std::string text = fmt::format("nabla 1 flat\nsymbol n in [1, {}]\nfunc @f(%x: f32[n]) {{\n  %y = exp(%x)\n  return %y\n}}\n", last);
+    auto set = made({.target = "sm_80", .buckets = {list}}, text);
+    return set.ok() ? "ok" : set.errors()[0].str();
+  };
+  std::string all = "n=1";
+  for (int i = 2; i <= 64; ++i) all += fmt::format(",{}", i);
+  EXPECT_EQ(bucketed(64, all), "ok");
+  EXPECT_EQ(bucketed(65, all),
+            "error[E0901]: --buckets: 65 of n sizes, each with its largest, make 65 combinations; a program has at most 64\n"
+            "   = help: name fewer sizes, such as powers of two: a launch is made for every combination, at most 64\n");
+  for (const char* size : {"65", "0", "-1"})
+    EXPECT_EQ(bucketed(64, fmt::format("n={}", size)),
+              fmt::format("error[E0901]: --buckets: n = {} is not in [1, 64]\n"
+                          "   = help: name sizes that `n` may have, or declare it with another range\n",
+                          size));
+  EXPECT_TRUE(bucketed(64, "n=x").starts_with("error[E0901]: --buckets: `n=x` is no list of sizes such as batch=1,8,32\n"));
+}
+
 TEST(LowerSet, RefusesSizesThatRanksCannotShare) {
   auto refusal = [](const std::string& sizes) {
     auto set = made({.specialise = {sizes}});
@@ -66,7 +87,7 @@ TEST(LowerSet, RefusesSizesThatRanksCannotShare) {
             "--specialize: batch=15 is asked for, and batch lies in 2 parts over mesh pod, which do not divide 15");
   EXPECT_EQ(refusal("batch=15").help, "take multiples of 4");
   EXPECT_EQ(refusal("batch=15").code, Code::kBadOption);
-  EXPECT_EQ(refusal("batch=6").message, "batch = 6 is not a multiple of 4 in [4, 64]");
+  EXPECT_EQ(refusal("batch=6").message, "--specialize: batch = 6 is not a multiple of 4 in [4, 64]");
   EXPECT_EQ(refusal("bath=16").code, Code::kBadOption);
   EXPECT_EQ(refusal("bath=16").help, "its sizes are batch; one that equals an expression of others is none");
 }

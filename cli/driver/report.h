@@ -19,6 +19,7 @@ namespace nabla::driver {
 
 /// Of report.json. A reader refuses any other.
 inline constexpr int kReportVersion = 5;
+inline constexpr const char* kAtOption = "--at";  ///< of nablac inspect: at which sizes a report is shown
 
 using passes::parse_sizes;
 using passes::SizeLists;
@@ -51,7 +52,7 @@ std::string with_code(const std::string& report, const codegen::TargetCode& code
 std::string target_of_report(const std::string& json);
 
 /// The report for people, with the formulas of symbolic entries evaluated at `sizes`. E0103,
-/// E0104 or E0105 where `json` is no report of this version, E0901 and E0703 where sizes do not fit its symbols.
+/// E0104 or E0105 where `json` is no report of this version, E0901 where sizes do not fit its symbols.
 Result<std::string> report_text(const std::string& json, const std::vector<SizeLists>& sizes = {});
 
 }  // namespace nabla::driver

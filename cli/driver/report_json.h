@@ -9,7 +9,7 @@ namespace nabla::driver {
 
 /// E0104 where the text is no report, E0103 and E0105 where it is of a newer or an older version. `name` says in messages where it lies.
 Result<nlohmann::ordered_json> parse_report(const std::string& text, const std::string& name = "report.json");
-/// E0901 for a size that the report's program lacks, E0703 for a value out of its range.
+/// E0901 for a size that the report's program lacks, and for a value out of its range.
 Status check_sizes(const nlohmann::ordered_json& report, const SizeLists& sizes);
 
 }  // namespace nabla::driver

@@ -13,6 +13,7 @@
 #include "ir/library/implementation.h"
 #include "passes/lower/prepare.h"
 #include "passes/pass_manager.h"
+#include "runtime/base/text.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
 
@@ -129,7 +130,9 @@ Result<Tuning> read_tuning(const std::string& path) {
   std::string line;
   auto bad = [&](int number, const std::string& what) {
     Diagnostic d = error(Code::kBadTuning, "tuning file: {}", what);
-    d.location = std::make_shared<Location>(Location{path, number, 0, "", line});
+    d.location = std::make_shared<Location>(Location{path, number, 0, "", shortened(line)});
+    d.help = "correct the line; `nablac tune MODULE` writes files for CPUs, and for GPUs `nablac tune --gpu-records` adds what the "
+             "runtime measured";
     return d;
   };
   if (in.peek() == std::ifstream::traits_type::eof())
@@ -152,7 +155,7 @@ Result<Tuning> read_tuning(const std::string& path) {
       continue;
     }
     if (text.starts_with("target ")) {
-      auto target = ir::find_target(trim(text.substr(7)));
+      auto target = ir::find_target(shortened(trim(text.substr(7))));
       if (!target.ok()) return bad(number, target.errors()[0].message);
       section = target->name, gpu = target->is_cuda();
       out.choices[section];
@@ -169,15 +172,23 @@ Result<Tuning> read_tuning(const std::string& path) {
     std::string key = trim(text.substr(0, equals)), choice = trim(text.substr(equals + 1)), known;
     std::string_view rest, kind = known_kind(key, rest);
     if (kind.empty() || !rest.empty()) {
-      Diagnostic d = bad(number, fmt::format("`{}` is no problem", key));
+      Diagnostic d = bad(number, fmt::format("`{}` is no problem", shortened(key)));
       d.help = "such as `gemm f32 1x64x128x64 nn`, `convolution f32 forward ...`, or `gemm` alone for all others";
       return d;
     }
     if (out.choices[section].count(key) > 0) return bad(number, fmt::format("`{}` stands twice for one target", key));
     std::vector<std::string> all = choices_of(gpu, kind);
     for (const std::string& c : all) known += (known.empty() ? "" : ", ") + c;
-    if (std::find(all.begin(), all.end(), choice) == all.end())
-      return bad(number, fmt::format("unknown choice `{}`; known: {}", choice, known));
+    if (std::find(all.begin(), all.end(), choice) == all.end()) {
+      const std::vector<std::string> others = choices_of(!gpu, kind);
+      const char* here = section.empty() ? "CPUs, which all above the first `target` is for" : section.c_str();
+      if (std::find(others.begin(), others.end(), choice) == others.end())
+        return bad(number, fmt::format("unknown choice `{}`; known: {}", shortened(choice), known));
+      const char* of = gpu ? "CPUs" : "GPUs";
+      Diagnostic d = bad(number, fmt::format("`{}` is a choice of {}, not of {}; known there: {}", choice, of, here, known));
+      d.help = fmt::format("put it below a line `target {}`, of what is compiled for", gpu ? "cpu:x86-64-v3" : "sm_90a");
+      return d;
+    }
     out.choices[section][key] = choice;
   }
   for (auto& [target, rates] : out.rates)

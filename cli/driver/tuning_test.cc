@@ -64,13 +64,21 @@ TEST(Tuning, RefusalsNameTheLine) {
   EXPECT_EQ(refusal("nabla-tuning 4\n"), "line 1: tuning file: the first line is not `nabla-tuning 3`");
   EXPECT_EQ(refusal("nabla-tuning 2\n\ngemm\n"), "line 3: tuning file: expected `PROBLEM = CHOICE`");
   EXPECT_EQ(refusal("nabla-tuning 2\ngemm = cublaslt\n"),
-            "line 2: tuning file: unknown choice `cublaslt`; known: generated, matmul, sgemm");
+            "line 2: tuning file: `cublaslt` is a choice of GPUs, not of CPUs, which all above the first `target` is for; known there: "
+            "generated, matmul, sgemm");
+  EXPECT_EQ(refusal("nabla-tuning 2\ntarget cpu:x86-64-v4\ngemm = cublaslt\n"),
+            "line 3: tuning file: `cublaslt` is a choice of GPUs, not of cpu:x86-64-v4; known there: generated, matmul, sgemm");
+  EXPECT_EQ(read_tuning(write("nabla-tuning 2\ngemm = cublaslt\n")).errors()[0].help,
+            "put it below a line `target sm_90a`, of what is compiled for");
+  EXPECT_EQ(refusal("nabla-tuning 2\ntarget sm_90a\ngemm = fastest\n"),
+            "line 3: tuning file: unknown choice `fastest`; known: generated, cublaslt");
   EXPECT_EQ(refusal("nabla-tuning 2\ntarget sm_90a\ngemm = sgemm\n"),
-            "line 3: tuning file: unknown choice `sgemm`; known: generated, cublaslt");
+            "line 3: tuning file: `sgemm` is a choice of CPUs, not of sm_90a; known there: generated, cublaslt");
   EXPECT_EQ(refusal("nabla-tuning 2\ntarget sm_90a\nconvolution = cublaslt\n"),
             "line 3: tuning file: unknown choice `cublaslt`; known: generated, cudnn");
   EXPECT_EQ(refusal("nabla-tuning 2\nconvolution f32 forward 1x2x2x1 1x1x1x1 1x2x2x1 stride 1,1 pad 0,0 = cudnn\n"),
-            "line 2: tuning file: unknown choice `cudnn`; known: generated, direct");
+            "line 2: tuning file: `cudnn` is a choice of GPUs, not of CPUs, which all above the first `target` is for; known there: "
+            "generated, direct");
   EXPECT_EQ(refusal("nabla-tuning 2\nrecord H200 | 13 | gemm = 0\n"),
             "line 2: tuning file: expected `record GPU | VERSION | PROBLEM = BYTES`");
   for (const char* nonsense : {"frobnicate f32", "gemm f32 1xax-3 nn", "gemm f32 1x2x3x4", "convolution f32 1x2"})
@@ -81,6 +89,34 @@ TEST(Tuning, RefusalsNameTheLine) {
   EXPECT_EQ(refusal("nabla-tuning 2\ngemm = matmul\ngemm = sgemm\n"),
             "line 3: tuning file: `gemm` stands twice for one target");
   EXPECT_TRUE(refusal("nabla-tuning 2\ntarget sm_91a\n").starts_with("line 2: tuning file: unknown target `sm_91a`"));
+}
+
+TEST(Tuning, LinesOfAnyLengthMakeShortMessages) {
+  const std::string huge(3 << 20, 'x');
+  for (const std::string& text : {huge, "nabla-tuning 3\n" + huge, "nabla-tuning 3\ntarget " + huge, "nabla-tuning 3\n" + huge + " = sgemm",
+                                  "nabla-tuning 3\ngemm = " + huge, "nabla-tuning 3\nrecord " + huge, std::string(1 << 20, '\x01')}) {
+    auto read = read_tuning(write(text));
+    ASSERT_FALSE(read.ok());
+    EXPECT_LT(read.errors()[0].str().size(), 1500u);
+  }
+}
+
+// A choice for a problem that the program does not have is most likely one of before its sizes changed.
+TEST(Tuning, ChoicesOfNoProductAreNoted) {
+  auto notes = [](const std::string& choices) {
+    ir::Module m = ir::parse_module("nabla 1 flat\nfunc @f(%x: f32[8,8]) {\n"
+                                    "  %0 = dot_general(%x, %x) {lhs_contract=[1], rhs_contract=[0]}\n  return %0\n}\n",
+                                    "f.nbl", ops::all_ops())
+                       .value();
+    CompileOptions options;
+    options.tuning_file = write("nabla-tuning 3\n" + choices);
+    return passes::remarks_of(lower_module(m, options).value().passes);
+  };
+  using Notes = std::vector<std::string>;
+  EXPECT_EQ(notes("gemm f32 1x8x8x8 nn = sgemm\ngemm = generated\nconvolution = direct\n"), Notes());
+  EXPECT_EQ(notes("gemm f32 1x8x8x9 nn = sgemm\n"),
+            Notes{"tuning: `gemm f32 1x8x8x9 nn` is no product or convolution of the program for cpu:x86-64-v3, whose are "
+                  "`gemm f32 1x8x8x8 nn`"});
 }
 
 constexpr const char* kMachine = R"(machine cpus = 2
@@ -156,6 +192,10 @@ TEST(Tuning, AFileForOtherTargetsIsRefused) {
   EXPECT_EQ(lowered.errors()[0].str(), "error[E0503]: the tuning file " + options.tuning_file +
                                            " is for cpu:x86-64-v4, sm_80; nothing in it is for cpu:x86-64-v3\n"
                                            "   = help: measure with nablac tune --target of what is compiled for\n");
+  options.target = "sm_90a";
+  EXPECT_EQ(lower_module(m, options).errors()[0].help,
+            "write what is to hold below `target sm_90a`; the runtime measures GPUs, and nablac tune --gpu-records takes over what it "
+            "found");
   options.target = "sm_80";
   EXPECT_TRUE(lower_module(m, options).ok());
 }

@@ -13,6 +13,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/text.h"
 #include "runtime/format/file.h"
 #include "runtime/format/process.h"
 
@@ -39,7 +40,7 @@ Result<std::vector<GemmRecord>> read_records(const std::string& path) {
   std::vector<GemmRecord> out;
   for (std::string line; std::getline(lines, line);) {
     std::optional<GemmRecord> record = GemmRecord::parse(line);
-    if (!record) return error(Code::kForeignFile, "{} holds no GPU records: `{}`", path, line);
+    if (!record) return error(Code::kForeignFile, "{} holds no GPU records: `{}`", path, shortened(line));
     out.push_back(std::move(*record));
   }
   if (out.empty()) return error(Code::kForeignFile, "{} holds no GPU records: it is empty", path);

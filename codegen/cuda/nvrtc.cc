@@ -36,6 +36,7 @@ struct Unit {
   const SourceFile* source = nullptr;  // the first of those with this text
   std::string log, object;             // no object: it was refused
   std::string problem;                 // NVRTC's name for that
+  std::string memory;                  // of the user's text: of what its PTX declares too much; there is no object then
   bool killed = false;                 // from outside
 };
 
@@ -44,6 +45,16 @@ std::string take(void* program, int (*size)(void*, size_t*), int (*get)(void*, c
   if (size(program, &bytes) != 0) return "";
   std::string out(bytes, '\0');
   return get(program, out.data()) == 0 ? out : "";
+}
+
+constexpr int64_t kMostLocal = 512 << 10;  // per thread (NVIDIA, "CUDA C++ Programming Guide", technical specifications)
+
+std::string too_much(const PtxMemory& declared) {
+  if (declared.shared_bytes > kStaticShared)
+    return fmt::format("takes {} bytes of static shared memory; a block may have {}", declared.shared_bytes, kStaticShared);
+  if (declared.local_bytes > kMostLocal)
+    return fmt::format("has arrays of {} bytes per thread; a thread may have {} of local memory", declared.local_bytes, kMostLocal);
+  return "";
 }
 
 void compile(const NvrtcLibrary& nvrtc, const ir::Target& target, Unit& unit) {
@@ -60,6 +71,9 @@ void compile(const NvrtcLibrary& nvrtc, const ir::Target& target, Unit& unit) {
   if (code == 0)
     unit.object = target.cuda.ptx ? take(program, call.ptx_size, call.ptx) : take(program, call.cubin_size, call.cubin);
   if (unit.object.empty()) unit.problem = code == 0 ? "NVRTC made nothing" : call.error_text(code);
+  // Here and not of the object: cubins of 4 GiB of local memory say that they have none.
+  if (unit.source->user && code == 0) unit.memory = too_much(memory_of_ptx(take(program, call.ptx_size, call.ptx)));
+  if (!unit.memory.empty()) unit.object.clear();
   call.destroy(&program);
 }
 
@@ -94,13 +108,13 @@ void compile_apart(const NvrtcLibrary& nvrtc, const ir::Target& target, Unit& un
     setrlimit(RLIMIT_CORE, &none);
     compile(nvrtc, target, unit);
     bool sent = true;
-    for (const std::string* s : {&unit.log, &unit.object, &unit.problem})
+    for (const std::string* s : {&unit.log, &unit.object, &unit.problem, &unit.memory})
       sent = sent && send(ends[1], fmt::format("{:016x}", s->size()) + *s);
     _exit(sent ? 0 : 1);
   }
   close(ends[1]);
   bool whole = child > 0;
-  for (std::string* s : {&unit.log, &unit.object, &unit.problem}) {
+  for (std::string* s : {&unit.log, &unit.object, &unit.problem, &unit.memory}) {
     std::string length(16, '0');
     whole = whole && receive(ends[0], length);
     s->resize(whole ? std::strtoull(length.c_str(), nullptr, 16) : 0);
@@ -111,7 +125,7 @@ void compile_apart(const NvrtcLibrary& nvrtc, const ir::Target& target, Unit& un
   while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (whole) return;
-  unit = {unit.source, "", "", "NVRTC could not be run", false};
+  unit = {unit.source, "", "", "NVRTC could not be run", "", false};
   if (child <= 0 || !WIFSIGNALED(status)) return;
   unit.problem = fmt::format("NVRTC broke down (signal {})", WTERMSIG(status));
   unit.killed = WTERMSIG(status) == SIGKILL;
@@ -130,7 +144,9 @@ bool unpack(const std::string& entry, Unit& unit) {
 
 void compile_or_find(const NvrtcLibrary& nvrtc, const ir::Target& target, const std::string& cache, Unit& unit) {
   if (cache.empty()) return compile_apart(nvrtc, target, unit);
-  std::string entry = digest(nvrtc_command(target) + "\n" + nvrtc.identity + "\n" + unit.source->text) + ".cuda";
+  // What is checked of the user's text alone is part of its key: no object that another version let through is found.
+  const char* checks = unit.source->user ? "declared memory\n" : "";
+  std::string entry = digest(nvrtc_command(target) + "\n" + nvrtc.identity + "\n" + checks + unit.source->text) + ".cuda";
   if (auto hit = find_in_cache(cache, entry); hit && unpack(*hit, unit)) return;
   compile_apart(nvrtc, target, unit);
   if (!unit.object.empty()) store_in_cache(cache, entry, packed(unit));
@@ -195,13 +211,15 @@ Status silent_limits(const PtxasLog& log, const ir::Target& target) {
     CubinKernel kernel;
     kernel.name = name;
     kernel.registers = facts.registers;
-    kernel.static_shared_bytes = facts.shared_bytes;
+    kernel.static_shared_bytes = static_cast<int>(std::min<int64_t>(facts.shared_bytes, 1 << 30));
     NABLA_TRY(check_launch(kernel, target, 0, 0));
   }
   return Ok{};
 }
 
 Diagnostic refused(const Unit& unit, const NvrtcLibrary& nvrtc, const ir::Target& target) {
+  if (!unit.memory.empty())
+    return user_beyond_limits(error(Code::kUserCode, "kernel `{}` {}", unit.source->user->name, unit.memory), *unit.source->user);
   PtxasLog log = read_ptxas_log(unit.log);
   if (Status limits = silent_limits(log, target); !limits.ok()) return beyond_limits(limits.errors()[0], unit);
   if (log.messages.find_first_not_of(" \n") == std::string::npos) log.messages = unit.problem;
@@ -270,7 +288,7 @@ Result<CudaBinary> compile_cuda(const std::vector<SourceFile>& sources, const ir
   std::map<std::string_view, size_t> seen;
   for (const SourceFile& s : sources) {
     auto [found, fresh] = seen.emplace(s.text, units.size());
-    if (fresh) units.push_back({&s, "", "", ""});
+    if (fresh) units.push_back({&s, "", "", "", ""});
     unit_of.push_back(found->second);
   }
   compile_all(nvrtc, target, options, units);

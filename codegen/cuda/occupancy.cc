@@ -9,7 +9,6 @@ constexpr int kWarp = 32, kBlockThreads = 1024;
 constexpr int kRegisterUnit = 256;  // registers are given to a warp in these
 constexpr int kWarpUnit = 4;        // the four parts of a multiprocessor hold the same number of warps
 constexpr int kSharedUnit = 128, kReservedShared = 1024;
-constexpr int kStaticShared = 48 << 10;
 
 int round_up(int n, int unit) { return (n + unit - 1) / unit * unit; }
 

@@ -6,6 +6,8 @@
 
 namespace nabla::codegen {
 
+inline constexpr int kStaticShared = 48 << 10;  ///< bytes of shared memory that a block's kernel may declare
+
 /// Of one multiprocessor at the same time.
 struct Occupancy {
   int blocks = 0, warps = 0;  ///< 0: the kernel cannot be launched so

@@ -1,5 +1,6 @@
 #include "codegen/cuda/ptxas_log.h"
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 
@@ -7,12 +8,12 @@ namespace nabla::codegen {
 namespace {
 
 // The number in front of `unit`; 0: the line has none.
-int number_before(const std::string& line, const std::string& unit) {
+int64_t number_before(const std::string& line, const std::string& unit) {
   size_t end = line.find(unit);
   if (end == std::string::npos) return 0;
   size_t begin = end;
   while (begin > 0 && isdigit(static_cast<unsigned char>(line[begin - 1]))) --begin;
-  int value = 0;
+  int64_t value = 0;
   std::from_chars(line.data() + begin, line.data() + end, value);
   return value;
 }
@@ -35,10 +36,25 @@ PtxasLog read_ptxas_log(const std::string& log) {
       kernel = &out.kernels[line.substr(at, line.find('\'', at) - at)];
     }
     if (!kernel) continue;
-    kernel->spill_store_bytes += number_before(line, " bytes spill stores");
-    kernel->spill_load_bytes += number_before(line, " bytes spill loads");
-    if (int registers = number_before(line, " registers")) kernel->registers = registers;
-    if (int shared = number_before(line, " bytes smem")) kernel->shared_bytes = shared;
+    kernel->spill_store_bytes += static_cast<int>(number_before(line, " bytes spill stores"));
+    kernel->spill_load_bytes += static_cast<int>(number_before(line, " bytes spill loads"));
+    if (int64_t registers = number_before(line, " registers")) kernel->registers = static_cast<int>(registers);
+    if (int64_t shared = number_before(line, " bytes smem")) kernel->shared_bytes = shared;
+  }
+  return out;
+}
+
+PtxMemory memory_of_ptx(const std::string& ptx) {
+  PtxMemory out;
+  std::istringstream lines(ptx);
+  for (std::string line; std::getline(lines, line);) {
+    // "\t.shared .align 4 .b8 NAME[65536];": arrays of all types are bytes here.
+    size_t begin = line.find_first_not_of(" \t");
+    if (begin == std::string::npos || line.find(" .b8 ") == std::string::npos) continue;
+    std::string_view word = std::string_view(line).substr(begin);
+    int64_t bytes = number_before(line, "];");
+    if (word.starts_with(".shared ")) out.shared_bytes += bytes;
+    if (word.starts_with(".local ")) out.local_bytes = std::max(out.local_bytes, bytes);
   }
   return out;
 }

@@ -1,6 +1,7 @@
 // What NVRTC's assembler says with -v.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -8,9 +9,16 @@ namespace nabla::codegen {
 
 struct PtxasFacts {
   int registers = 0;
-  int shared_bytes = 0;                             ///< static, per block
+  int64_t shared_bytes = 0;                         ///< static, per block
   int spill_store_bytes = 0, spill_load_bytes = 0;  ///< of the kernel and of the functions that it calls
 };
+
+/// What PTX declares. Cubins and the log hold sizes of local memory in 32 bits, and no log comes with PTX that nobody assembles.
+struct PtxMemory {
+  int64_t shared_bytes = 0;  ///< static, of all arrays
+  int64_t local_bytes = 0;   ///< per thread, of the function that has most
+};
+PtxMemory memory_of_ptx(const std::string& ptx);
 
 struct PtxasLog {
   std::map<std::string, PtxasFacts> kernels;

@@ -352,10 +352,23 @@ Tensor tril_mask(int64_t rows, int64_t columns, int64_t k, Site site) {
 
 // ---- Order and selection
 
+namespace {
+
+// A gather wants an element to read, also where the axis may be empty and nothing is read: one that no position names.
+Tensor with_an_element(const Arg& x, int64_t axis) {
+  const Tensor& t = x.tensor();
+  if (t.shape()[axis].bounds().min > 0) return t;
+  Shape one = t.shape();
+  one[axis] = 1;
+  return concatenate({t, zeros(one, t.dtype())}, axis);
+}
+
+}  // namespace
+
 Tensor sort(const Arg& x, int64_t axis, bool descending) {
   AtSite at(x);
   axis = need_axis(axis, x, "sort");
-  return take_along_axis(x, argsort({x}, axis, descending), axis);
+  return take_along_axis(with_an_element(x, axis), argsort({x}, axis, descending), axis);
 }
 
 std::vector<Tensor> sort(const std::vector<Tensor>& tensors, int keys, int64_t axis, bool descending, Site site) {
@@ -365,7 +378,7 @@ std::vector<Tensor> sort(const std::vector<Tensor>& tensors, int keys, int64_t a
   axis = need_axis(axis, Arg(tensors[0], site), "sort");
   std::vector<Tensor> first(tensors.begin(), tensors.begin() + keys), out;
   Tensor order = argsort(Args(first, site), axis, descending);
-  for (const Tensor& t : tensors) out.push_back(take_along_axis(t, order, axis));
+  for (const Tensor& t : tensors) out.push_back(take_along_axis(with_an_element(t, axis), order, axis));
   return out;
 }
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "ir/library/convolution.h"
 #include "passes/lower/library_calls.h"
 #include "passes/lower/prepare.h"
 #include "passes/rewrite.h"
+#include "runtime/base/text.h"
 
 namespace nabla::passes {
 namespace {
@@ -65,11 +68,38 @@ class Rewrite {
   std::map<std::pair<ir::ValueId, ir::Ints>, ir::Val> turned_;
 };
 
+// A choice for a problem that the program lacks: most likely its sizes have changed since, and what was measured counts no more.
+void note_unused_choices(const ir::Module& m, PassContext& context) {
+  const std::map<std::string, std::string>& choices = context.target.choices;
+  auto of_one = [](const auto& choice) { return choice.first.find(' ') != std::string::npos; };  // else a kind, which stands for all others
+  if (std::none_of(choices.begin(), choices.end(), of_one)) return;
+  std::set<std::string> there;
+  for (const ir::FunctionPtr& f : m.functions) {
+    const std::vector<int> makers = ir::producers(*f);
+    for (const ir::Node& n : f->nodes) {
+      if (n.op->lower == ir::Lowering::kConvolution) there.insert(ir::convolution_problem(n, *f).key());
+      if (n.op->lower != ir::Lowering::kContraction) continue;
+      if (auto problem = library_product(n, *f, makers, context.target).problem) there.insert(problem->key());
+    }
+  }
+  constexpr size_t kMostNamed = 3;
+  std::string named;
+  size_t count = 0;
+  for (auto key = there.begin(); key != there.end() && count < kMostNamed; ++key, ++count)
+    named += fmt::format("{}`{}`", count ? ", " : "", *key);
+  if (count < there.size()) named += fmt::format(" and {} more", there.size() - count);
+  for (const auto& choice : choices)
+    if (of_one(choice) && !there.contains(choice.first))
+      context.remarks.push_back(fmt::format("tuning: `{}` {}{}{}", shortened(choice.first), kUnusedChoice, context.target.name,
+                                            named.empty() ? ", which has none" : ", whose are " + named));
+}
+
 }  // namespace
 
 Result<ir::Module> choose_libraries(const ir::Module& module, PassContext& context) {
   ir::Module out = module;
   if (!context.target.library) return out;
+  note_unused_choices(module, context);
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("choose-libraries on @" + f->name);
     NABLA_TRY(check_prepared(*f, module, context.target));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/library/gemm.h"
 #include "ir/module.h"
 #include "ir/target.h"
 
@@ -23,6 +24,14 @@ struct LibraryCall {
   std::string op;          ///< "gemm" or "conv"
   ir::Attrs attrs;         ///< the attributes of that op, without those of the fallback
 };
+
+/// A dot_general as the target's library would get it; `problem` is nullopt where it is none of a library's.
+struct LibraryProduct {
+  std::optional<ir::GemmProblem> problem;
+  std::optional<ir::ByteFactors> bytes;  ///< in the place of the product's own factors
+};
+LibraryProduct library_product(const ir::Node& dot, const ir::Function& function, const std::vector<int>& producers,
+                               const ir::Target& target);
 
 /// Matrix products. On GPUs a bias, a value that is added and an activation that follow come along where nobody reads
 /// what lies between. Requires normalised products (the pass prepare).

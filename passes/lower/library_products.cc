@@ -35,8 +35,7 @@ class Products {
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
       const ir::Node& n = f_.nodes[i];
       if (n.op->lower != ir::Lowering::kContraction) continue;
-      std::optional<ir::ByteFactors> bytes = target_.cuda.multiplies_bytes() ? ir::byte_factors(n, f_, makers_) : std::nullopt;
-      std::optional<ir::GemmProblem> problem = ir::gemm_problem(bytes ? of_bytes(n, *bytes) : n, f_);
+      auto [problem, bytes] = library_product(n, f_, makers_, target_);
       std::string choice = problem ? ir::gemm_choice(*problem, target_) : "generated";
       if (choice == "generated") continue;
       out.push_back(target_.is_cuda() ? follow(static_cast<int>(i), *problem) : Product{{static_cast<int>(i)}});
@@ -47,12 +46,6 @@ class Products {
   }
 
  private:
-  static ir::Node of_bytes(const ir::Node& dot, const ir::ByteFactors& bytes) {
-    ir::Node out = dot;
-    out.operands = {bytes.lhs, bytes.rhs};
-    return out;
-  }
-
   Product follow(int dot, const ir::GemmProblem& problem) const {
     Product out{{dot}};
     std::vector<int> after;                         // reshapes that count only if something follows
@@ -129,6 +122,15 @@ LibraryCall call_of(const Product& p, const ir::Function& f) {
 }
 
 }  // namespace
+
+LibraryProduct library_product(const ir::Node& dot, const ir::Function& f, const std::vector<int>& producers, const ir::Target& target) {
+  LibraryProduct out;
+  if (target.cuda.multiplies_bytes()) out.bytes = ir::byte_factors(dot, f, producers);
+  ir::Node product = dot;
+  if (out.bytes) product.operands = {out.bytes->lhs, out.bytes->rhs};
+  out.problem = ir::gemm_problem(product, f);
+  return out;
+}
 
 std::vector<LibraryCall> library_products(const ir::Function& f, const ir::Target& target) {
   std::vector<LibraryCall> out;

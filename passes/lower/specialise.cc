@@ -63,7 +63,7 @@ bool uses(const ir::Function& f, const std::string& symbol) {
 
 }  // namespace
 
-Result<SizeLists> parse_sizes(const std::vector<std::string>& texts) {
+Result<SizeLists> parse_sizes(const std::vector<std::string>& texts, const std::string& option) {
   SizeLists out;
   for (const std::string& text : texts) {
     // "batch=1,8" and "batch=8,len=16" alike: a piece without a name belongs to the name before it.
@@ -76,13 +76,13 @@ Result<SizeLists> parse_sizes(const std::vector<std::string>& texts) {
         name = piece.substr(0, equals);
         piece = piece.substr(equals + 1);
         if (!named.insert(name).second)
-          return error(Code::kBadOption, "`{}` names {} twice; several values of one size are written {}=1,8", text,
-                       name, name);
+          return error(Code::kBadOption, "{}: `{}` names {} twice; several values of one size are written {}=1,8", option,
+                       text, name, name);
       }
       int64_t value = 0;
       auto [stop, problem] = std::from_chars(piece.data(), piece.data() + piece.size(), value);
       if (name.empty() || problem != std::errc() || stop != piece.data() + piece.size())
-        return error(Code::kBadOption, "`{}` is no list of sizes such as batch=1,8,32", text);
+        return error(Code::kBadOption, "{}: `{}` is no list of sizes such as batch=1,8,32", option, text);
       out[name].push_back(value);
       begin = end + 1;
     }
@@ -123,9 +123,9 @@ Result<std::vector<Sizes>> combinations_of(const ir::Entry& entry, const ir::Fun
 Result<ir::Module> specialise(const ir::Module& module, PassContext& context) {
   auto option = context.options.find("sizes");
   if (option == context.options.end() || option->second.empty()) return module;
-  SizeLists lists = NABLA_TRY(parse_sizes({option->second}));
+  SizeLists lists = NABLA_TRY(parse_sizes({option->second}, kSpecialiseOption));
   for (auto& [name, values] : lists) {
-    for (int64_t value : values) (void)NABLA_TRY(ir::check_size(module.symbols, name, value));
+    for (int64_t value : values) (void)NABLA_TRY(ir::check_size(module.symbols, name, value, kSpecialiseOption));
     std::set<int64_t> seen;
     std::erase_if(values, [&](int64_t value) { return !seen.insert(value).second; });
   }

@@ -83,6 +83,13 @@ TEST(Diagnostic, EscapesWhatATerminalWouldObey) {
             "   = help: check the path and its permissions\n");
 }
 
+TEST(Text, QuotesOfFilesAreShort) {
+  EXPECT_EQ(shortened("gemm = x", 8), "gemm = x");
+  EXPECT_EQ(shortened("gemm = xy", 8), "gemm = x... (9 bytes)");
+  EXPECT_EQ(shortened("abc\xC3\xA9-", 4), "abc... (6 bytes)") << "no half of a character";
+  EXPECT_LT(shortened(std::string(3 << 20, '\xBF')).size(), 150u) << "no text at all";
+}
+
 TEST(Text, NumbersOfBytesHaveUnits) {
   EXPECT_EQ(parse_bytes("4096"), 4096);
   EXPECT_EQ(parse_bytes("64K"), 64000);

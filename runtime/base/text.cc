@@ -51,6 +51,13 @@ std::string printable(std::string_view text, std::string_view keep) {
   return out;
 }
 
+std::string shortened(std::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  size_t end = most;
+  while (end > 0 && end + 4 > most && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return fmt::format("{}... ({} bytes)", text.substr(0, end), text.size());
+}
+
 std::vector<std::string> first_lines(std::string_view text, size_t most) {
   std::vector<std::string> out;
   while (!text.empty() && out.size() < most) {

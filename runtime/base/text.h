@@ -13,6 +13,10 @@ namespace nabla {
 /// and the like. Those in `keep` stay.
 std::string printable(std::string_view text, std::string_view keep = "");
 
+/// The beginning of a text that a message quotes, with its length where more follows: files are not trusted to have short lines. It ends
+/// with a whole character.
+std::string shortened(std::string_view text, size_t most = 120);
+
 /// The first `most` lines of a text, as a diagnostic's notes.
 std::vector<std::string> first_lines(std::string_view text, size_t most);
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace nabla::device {
@@ -17,7 +18,13 @@ constexpr int kMajorAttribute = 75, kMinorAttribute = 76;
 
 std::string cuda_version_str(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-Result<std::shared_ptr<const CudaDriver>> CudaDriver::open() {
+// Source: NVIDIA, "CUDA Compatibility", the least driver of a major version on Linux.
+std::string cuda_driver_str(int version) {
+  const char* release = version == 12000 ? " (525 or later)" : version == 13000 ? " (580 or later)" : "";
+  return fmt::format("a driver for CUDA {}{}", cuda_version_str(version), release);
+}
+
+Result<std::shared_ptr<const CudaDriver>> CudaDriver::open(int needed) {
   const char* chosen = std::getenv("NABLA_CUDA_DRIVER");
   std::string file = chosen != nullptr && *chosen != '\0' ? chosen : "libcuda.so.1";
   // Never closed: the driver keeps threads and handlers of its own.
@@ -29,9 +36,15 @@ Result<std::shared_ptr<const CudaDriver>> CudaDriver::open() {
     return error(Code::kNoGpu, "{} is no CUDA driver: it tells no version", file);
   using GetProc = int (*)(const char*, void**, int, uint64_t, int*);
   auto get = reinterpret_cast<GetProc>(::dlsym(handle, "cuGetProcAddress_v2"));
-  if (version < kVersion || get == nullptr)
-    return error(Code::kNoGpu, "NVIDIA's driver ({}) is for CUDA {}; at least {} is needed", file, cuda_version_str(version),
-                 cuda_version_str(kVersion));
+  if (version < kVersion || get == nullptr) {
+    const int least = std::max(needed, kVersion);
+    Diagnostic d = error(Code::kNoGpu, "NVIDIA's driver ({}) is for CUDA {}; at least {} is needed", file, cuda_version_str(version),
+                         cuda_version_str(least));
+    d.help = "install " + cuda_driver_str(least);
+    if (least >= kVersion + 1000)
+      d.help += fmt::format(", or {} and compile with NABLA_NVRTC=libnvrtc.so.{}", cuda_driver_str(kVersion), kVersion / 1000);
+    return d;
+  }
   auto driver = std::make_shared<CudaDriver>();
   driver->version = version;
   std::string missing;
@@ -72,9 +85,9 @@ Diagnostic CudaDriver::failure(std::string_view what, int status) const {
   return error(status == kCudaOutOfMemory ? Code::kOutOfMemory : Code::kGpuFailed, "{}: {}", what, text(status));
 }
 
-Result<CudaDevice> CudaDevice::open(int ordinal) {
+Result<CudaDevice> CudaDevice::open(int ordinal, int needed) {
   CudaDevice out;
-  out.driver = NABLA_TRY(CudaDriver::open());
+  out.driver = NABLA_TRY(CudaDriver::open(needed));
   const CudaDriver& driver = *out.driver;
   auto refused = [&](int status) {
     return error(Code::kNoGpu, "NVIDIA's driver gives no GPU: {}", driver.text(status));

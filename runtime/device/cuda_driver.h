@@ -90,8 +90,9 @@ struct CudaDriver {
   int (*function_parameter)(CudaFunction function, size_t index, size_t* offset, size_t* bytes) = nullptr;
   int version = 0;  ///< of CUDA, that the driver is for: 13000 is 13.0
 
-  /// Opens $NABLA_CUDA_DRIVER, else libcuda.so.1. E0605 when it is not there or too old.
-  static Result<std::shared_ptr<const CudaDriver>> open();
+  /// Opens $NABLA_CUDA_DRIVER, else libcuda.so.1. E0605 when it is not there or too old; the
+  /// message names the CUDA that a driver must be for: ours, or the later one that `needed` is.
+  static Result<std::shared_ptr<const CudaDriver>> open(int needed = 0);
 
   /// "CUDA_ERROR_ILLEGAL_ADDRESS (700), an illegal memory access was encountered"
   std::string text(int status) const;
@@ -113,6 +114,8 @@ struct CudaDriver {
 
 /// "13.0" of 13000.
 std::string cuda_version_str(int version);
+/// "a driver for CUDA 13.0 (580 or later)" of 13000.
+std::string cuda_driver_str(int version);
 
 /// A GPU that the driver shows.
 struct CudaDevice {
@@ -122,8 +125,8 @@ struct CudaDevice {
   int capability = 0;  ///< 90: 9.0
   std::string name;    ///< "NVIDIA H100 80GB HBM3"
 
-  /// The first, or another of `count`. E0605 without a driver or a GPU.
-  static Result<CudaDevice> open(int ordinal = 0);
+  /// The first, or another of `count`. E0605 without a driver or a GPU; `needed` as of CudaDriver::open.
+  static Result<CudaDevice> open(int ordinal = 0, int needed = 0);
 };
 
 }  // namespace nabla::device

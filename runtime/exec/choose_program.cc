@@ -19,6 +19,13 @@ bool fits(const Program& program, int capability) {
   return capability / 10 == program.compute() / 10 && capability >= program.compute();
 }
 
+/// The CUDA that a driver must be for to run it: it runs machine code of every CUDA of its major version and before, and compiles PTX
+/// of its own and before (NVIDIA, "CUDA Compatibility").
+int needed_cuda(const Program& program) {
+  int made_by = static_cast<int>(program.cuda());
+  return program.ptx() ? made_by : made_by / 1000 * 1000;
+}
+
 std::string targets_of(const format::BundleClass& of, const char* between = ", ") {
   std::string out;
   for (const Program* p : of.programs) out += fmt::format("{}{}", out.empty() ? "" : between, view(p->target()));
@@ -57,18 +64,10 @@ class Chooser {
   }
 
   Status check_gpu(const Program& program) {
-    if (!gpu_ && !no_gpu_) {
-      Result<CudaDevice> opened = CudaDevice::open(ordinal_);
+    if (!gpu_) {
+      Result<CudaDevice> opened = CudaDevice::open(ordinal_, needed_cuda(program));
       if (opened.ok()) gpu_ = std::move(*opened);
-      if (!opened.ok()) no_gpu_ = std::move(opened.errors()[0]);
-    }
-    if (no_gpu_) {
-      Diagnostic d = *no_gpu_;
-      d.message = fmt::format("{} was compiled for {}: {}", bundle_.what(), view(program.target()), d.message);
-      bool cpu = std::any_of(class_.programs.begin(), class_.programs.end(),
-                             [](const Program* p) { return p->compute() == 0; });
-      if (!cpu) d.help = fmt::format("compile it for a CPU too: --target {},cpu", targets_of(class_, ","));
-      return d;
+      if (!opened.ok()) return no_gpu(program, std::move(opened.errors()[0]));
     }
     if (fits(program, gpu_->capability)) return check_driver(program);
     Diagnostic d = error(Code::kWrongGpu, "{} has code for {}; this GPU is {} of compute capability {}.{}",
@@ -79,16 +78,25 @@ class Chooser {
     return d;
   }
 
-  // A driver runs machine code of every CUDA of its major version and before, and compiles PTX of its own and before
-  // (NVIDIA, "CUDA Compatibility").
+  Diagnostic no_gpu(const Program& program, Diagnostic d) const {
+    d.message = fmt::format("{} was compiled for {}: {}", bundle_.what(), view(program.target()), d.message);
+    bool cpu = std::any_of(class_.programs.begin(), class_.programs.end(),
+                           [](const Program* p) { return p->compute() == 0; });
+    if (!cpu)
+      d.help += fmt::format("{}compile it for a CPU too: --target {},cpu", d.help.empty() ? "" : "; or ", targets_of(class_, ","));
+    return d;
+  }
+
   Status check_driver(const Program& program) const {
-    int needed = static_cast<int>(program.cuda()), known = gpu_->driver->version;
-    if (program.ptx() ? known >= needed : known / 1000 >= needed / 1000) return Ok{};
+    const int needed = needed_cuda(program), known = gpu_->driver->version;
+    if (known >= needed) return Ok{};
     Diagnostic d = error(Code::kWrongGpu, "{} was compiled for {} by CUDA {}; the driver of {} knows CUDA up to {}",
-                         bundle_.what(), view(program.target()), device::cuda_version_str(needed), gpu_->name,
+                         bundle_.what(), view(program.target()), device::cuda_version_str(static_cast<int>(program.cuda())), gpu_->name,
                          device::cuda_version_str(known));
-    d.help = fmt::format("install a driver for CUDA {}{}, or compile with an older NVRTC: NABLA_NVRTC=libnvrtc.so.{}",
-                         device::cuda_version_str(needed), needed / 1000 == 13 ? " (580 or later)" : "", known / 1000);
+    // A driver compiles no PTX of a later version of its own major one, so that the number of the library says too little.
+    const std::string older = program.ptx() ? fmt::format("one of CUDA {} or before", device::cuda_version_str(known))
+                                            : fmt::format("an older one: NABLA_NVRTC=libnvrtc.so.{}", known / 1000);
+    d.help = fmt::format("install {}, or compile with another NVRTC, {}", device::cuda_driver_str(needed), older);
     return d;
   }
 
@@ -96,7 +104,6 @@ class Chooser {
   const format::BundleClass& class_;
   int ordinal_;
   std::optional<CudaDevice> gpu_;
-  std::optional<Diagnostic> no_gpu_;
 };
 
 Result<Chosen> choose_named(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target,

@@ -37,7 +37,12 @@ TEST(GpuFailure, AMachineWithoutADriverOrAGpuIsE0605) {
   EXPECT_EQ(said(refusal("NABLA_FAKE_CUDA_DEVICES", "0")),
             "E0605 toy.nbundle was compiled for sm_90a: NVIDIA's driver gives no GPU: CUDA_ERROR_NO_DEVICE (100), no "
             "CUDA-capable device is detected");
-  EXPECT_EQ(refusal("NABLA_FAKE_CUDA_VERSION", "11080").help, "compile it for a CPU too: --target sm_90a,cpu");
+  EXPECT_EQ(refusal("NABLA_FAKE_CUDA_VERSION", "11080").help,
+            "install a driver for CUDA 12.0 (525 or later); or compile it for a CPU too: --target sm_90a,cpu");
+  Diagnostic newer = refusal("NABLA_FAKE_CUDA_VERSION", "11080", [](ProgramT& p) { p.cuda = 13020; });
+  EXPECT_TRUE(newer.message.ends_with(") is for CUDA 11.8; at least 13.0 is needed")) << newer.message;
+  EXPECT_EQ(newer.help, "install a driver for CUDA 13.0 (580 or later), or a driver for CUDA 12.0 (525 or later) and compile with "
+                        "NABLA_NVRTC=libnvrtc.so.12; or compile it for a CPU too: --target sm_90a,cpu");
   std::string old = said(refusal("NABLA_FAKE_CUDA_VERSION", "11080"));
   EXPECT_TRUE(old.starts_with("E0605 toy.nbundle was compiled for sm_90a: NVIDIA's driver (")) << old;
   EXPECT_TRUE(old.ends_with(") is for CUDA 11.8; at least 12.0 is needed")) << old;
@@ -56,7 +61,10 @@ TEST(GpuFailure, ADriverOfAnOlderCudaIsE0606WithBothVersions) {
   EXPECT_EQ(said(d),
             "E0606 toy.nbundle was compiled for sm_90a by CUDA 13.0; the driver of Fake GPU knows CUDA up to 12.8");
   EXPECT_EQ(d.help,
-            "install a driver for CUDA 13.0 (580 or later), or compile with an older NVRTC: NABLA_NVRTC=libnvrtc.so.12");
+            "install a driver for CUDA 13.0 (580 or later), or compile with another NVRTC, an older one: NABLA_NVRTC=libnvrtc.so.12");
+  Diagnostic ptx = refusal("NABLA_FAKE_CUDA_VERSION", "13000", [](ProgramT& p) { p.cuda = 13020, p.ptx = true, p.specific = false; });
+  EXPECT_EQ(said(ptx), "E0606 toy.nbundle was compiled for sm_90a by CUDA 13.2; the driver of Fake GPU knows CUDA up to 13.0");
+  EXPECT_EQ(ptx.help, "install a driver for CUDA 13.2, or compile with another NVRTC, one of CUDA 13.0 or before");
   auto opens = [](const char* driver, uint32_t cuda, bool ptx) {
     FakeGpu gpu("NABLA_FAKE_CUDA_VERSION", driver);
     auto session = open_gpu([&](ProgramT& p) { p.cuda = cuda, p.ptx = ptx, p.specific = false; });

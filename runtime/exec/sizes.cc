@@ -210,7 +210,7 @@ std::vector<std::vector<int64_t>> EntrySizes::declared_buckets() const {
     const auto* bounds = program_.symbols()->Get(entry_.sources()->Get(i)->symbol())->buckets();
     size_t before = out.size();
     for (uint32_t b = 0; bounds != nullptr && b < bounds->size(); ++b)
-      for (size_t k = 0; k < before && out.size() < format::kMaxBuckets; ++k) {
+      for (size_t k = 0; k < before && bounds->Get(b) < out[0][i] && out.size() < format::kMaxBuckets; ++k) {
         out.push_back(out[k]);
         out.back()[i] = std::min(out[k][i], bounds->Get(b));
       }

@@ -88,6 +88,19 @@ TEST(DynamicPrograms, AClassifierAndItsGradients) {
   check(program, kSizes);
 }
 
+// What is sorted is read by positions, of which an empty axis has none.
+TEST(DynamicPrograms, SortsOfAnAxisThatMayBeEmpty) {
+  Program program;
+  ir::Dim batch = program.symbol("batch", 0, 8), len = program.symbol("len", 0, 24);
+  program.entry("f", {{"x", f32, {batch, len}}, {"w", f32, {batch, len}}}, [&](Tensor x, Tensor w) -> Outputs {
+    auto loss = [&](Tensor a) { return sum(sort(a, 1, true) * w); };
+    std::vector<Tensor> both = sort({x, w}, 1, 0);
+    return {{"rows", sort(x)}, {"columns", sort(w, 0, true)}, {"second", both[1]}, {"gradient", grad(loss)(x)}};
+  });
+  check(program, {{{"batch", 5}, {"len", 16}}, {{"batch", 0}, {"len", 3}}, {{"batch", 3}, {"len", 0}},
+                  {{"batch", 0}, {"len", 0}}, {{"batch", 1}, {"len", 1}}, {{"batch", 8}, {"len", 24}}});
+}
+
 // Masked attention over a length that every run chooses: nothing is padded, so nothing can leak.
 Tensor attention(Tensor x, Tensor w_qkv, Tensor w_out, const ir::Dim& batch, const ir::Dim& len) {
   auto heads = [&](int64_t first) {

@@ -243,7 +243,11 @@ TEST(UserKernels, CodeThatDoesNotCompileIsShownAtItsLine) {
   EXPECT_NE(type.message.find("expected void twice(const float* x0, float* y0, int64_t n)"), std::string::npos)
       << type.message;
   Diagnostic missing = refused("void thrice(const T* x, T* y, int64_t n) {}");
-  EXPECT_NE(missing.message.find("twice"), std::string::npos) << missing.message;
+  EXPECT_EQ(missing.message, "kernel `twice`: its source defines no function `twice`; it defines `thrice`");
+  EXPECT_EQ(missing.str().find("nb_"), std::string::npos) << missing.str();
+  Diagnostic file = refused("/*\n#include \"old.h\"\n*/\n#include \"mine.h\"\nvoid twice(const T* x, T* y, int64_t n) {}");
+  EXPECT_EQ(file.message, "kernel `twice` reads a file of its own: `#include \"mine.h\"`");
+  EXPECT_EQ(file.help, "put its text into the source; headers of the system are included by <name>");
   Diagnostic library = refused(
       "void twice(const T* x, T* y, int64_t n) { y[0] = T(long(operator new(static_cast<unsigned long>(n)))); }");
   EXPECT_EQ(library.code, Code::kUserCode);

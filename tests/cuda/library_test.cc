@@ -243,13 +243,14 @@ TEST_F(Library, BucketsAreForGpusAndForSizesThatTheModuleHas) {
   EXPECT_EQ(refused("cpu:x86-64-v3", "batch=4"),
             "error[E0901]: buckets are for launches of GPUs, and no target is one: cpu:x86-64-v3\n   = help: leave them out, or "
             "compile for a GPU: --target sm_80\n");
-  EXPECT_TRUE(refused("sm_80", "batch=10").starts_with("error[E0703]: batch = 10 is not in [1, 9]"));
+  EXPECT_TRUE(refused("sm_80", "batch=10").starts_with("error[E0901]: --buckets: batch = 10 is not in [1, 9]"));
   EXPECT_TRUE(refused("sm_80", "bach=4")
-                  .starts_with("error[E0901]: the module has no symbolic size `bach`; did you mean `batch`?"));
+                  .starts_with("error[E0901]: --buckets: the module has no symbolic size `bach`; did you mean `batch`?"));
   std::string all = "batch=1,2,3,4,5,6,7,8,9";
   EXPECT_EQ(refused("sm_80", all), "accepted");
   EXPECT_TRUE(refused("sm_80", all + ",len=1,2,3,4,5,6,7")
-                  .starts_with("error[E0901]: the buckets make more than 64 combinations"));
+                  .starts_with("error[E0901]: --buckets: 9 of batch times 8 of len sizes, each with its largest, make 72 combinations; a "
+                               "program has at most 64\n"));
 }
 
 // Declared bounds of sizes are bound, and their products measured, when the bundle is loaded.

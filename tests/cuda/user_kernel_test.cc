@@ -216,7 +216,10 @@ TEST(CudaUserKernels, FunctionsOfAnotherTypeAreRefused) {
     EXPECT_EQ(d.code, Code::kUserCode) << text;
     EXPECT_NE(d.message.find(expected), std::string::npos) << text << d.message;
   }
-  EXPECT_NE(refused(twice("void thrice(const T* x, T* y, int64_t n) {}")).message.find("twice"), std::string::npos);
+  Diagnostic missing = refused(twice("static int f(int a) { return a; }\nvoid thrice(const T* x, T* y, int64_t n) { if (n) f(1); }"));
+  EXPECT_EQ(missing.message, "kernel `twice`: its source defines no function `twice`; it defines `f`, `thrice`");
+  EXPECT_EQ(missing.str().find("nb_"), std::string::npos) << missing.str();
+  EXPECT_EQ(refused(twice("// twice")).message, "kernel `twice`: its source defines no function `twice`; it defines none");
   Diagnostic kernel =
       refused(twice("\n__global__ void __launch_bounds__(256)\ntwice(const T* x, T* y, int64_t n)" + body));
   EXPECT_EQ(kernel.message, "kernel `twice`: its function is __global__");
@@ -247,6 +250,39 @@ __device__ void big(const float* x, float* y, int64_t n) {
       << d.message;
   ASSERT_TRUE(d.location);
   EXPECT_TRUE(d.location->file.ends_with("user_kernel_test.cc"));
+}
+
+// Cubins hold these sizes in 32 bits, and nothing assembles PTX here: what the text declares counts, for every target alike.
+TEST(CudaUserKernels, MemoryThatNoGpuHasIsTheUsersForEveryTarget) {
+  auto with = [](const std::string& array) {
+    return twice("void twice(const T* x, T* y, int64_t n) {\n  " + array + " s[SIZE];\n" +
+                 "  for (int64_t i = threadIdx.x; i < n; ++i) s[i * 7 % n] = x[i];\n  __syncthreads();\n  y[threadIdx.x] = s[n - 1];\n}\n");
+  };
+  for (const char* target : {"sm_80", "sm_90a", "compute_80"})
+    for (auto [elements, bytes] : {std::pair("16384", "65536"), {"(1 << 30)", "4294967296"}}) {
+      Diagnostic d = refused(with("\n#define SIZE " + std::string(elements) + "\n__shared__ float"), target);
+      EXPECT_EQ(d.code, Code::kUserCode) << d.str();
+      EXPECT_NE(d.message.find(fmt::format("takes {} bytes of static shared memory; a block may have 49152", bytes)), std::string::npos)
+          << target << d.message;
+    }
+  for (const char* target : {"sm_80", "compute_80"})
+    for (auto [elements, bytes] : {std::pair("150000", "600000"), {"(1L << 30)", "4294967296"}}) {
+      Diagnostic d = refused(with("\n#define SIZE " + std::string(elements) + "\nfloat"), target);
+      EXPECT_EQ(d.code, Code::kUserCode) << d.str();
+      EXPECT_EQ(d.message,
+                fmt::format("kernel `twice` has arrays of {} bytes per thread; a thread may have 524288 of local memory", bytes));
+    }
+}
+
+TEST(CudaUserKernels, FilesThatTheTextReadsAreRefused) {
+  const std::string body = "\nvoid twice(const T* x, T* y, int64_t n) {}\n";
+  for (const char* line : {"#include \"mine.h\"", " #  include </tmp/mine.h>", "#include <../mine.h>", "#include MINE", "#embed <x>"}) {
+    Diagnostic d = refused(twice(line + body));
+    EXPECT_EQ(d.code, Code::kUserCode);
+    EXPECT_NE(d.message.find("kernel `twice` reads a file of its own: `#"), std::string::npos) << d.message;
+    ASSERT_TRUE(d.location);
+    EXPECT_EQ(d.location->text, line);
+  }
 }
 
 TEST(CudaUserKernels, ATargetWithoutSourceIsRefusedAtTheCall) {

@@ -49,5 +49,15 @@ TEST(Tune, RecordsOfAGpuGoIntoTheFileBesideItsChoices) {
             "record G | 13.1.0 | gemm bf16 1x4x2x2 nn align 16 = 0b\n");
 }
 
+// A module in the place of the records is one line of any length, of any bytes.
+TEST(Tune, AFileOfNoGpuRecordsIsQuotedInShort) {
+  std::ofstream(scratch("binary.nir")) << std::string(1 << 20, '\x01');
+  auto wrong = e2e::run("cli/nablac tune --gpu-records " + scratch("binary.nir") + " -o " + scratch("binary.tuning"));
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_NE(wrong.text.find("binary.nir holds no GPU records: `\\x01"), std::string::npos) << wrong.text.substr(0, 500);
+  EXPECT_NE(wrong.text.find("... (1048576 bytes)`"), std::string::npos) << wrong.text.substr(0, 500);
+  EXPECT_LT(wrong.text.size(), 1000u);
+}
+
 }  // namespace
 }  // namespace nabla

@@ -398,8 +398,8 @@ TEST_F(Page, WhatCannotBeShownIsSaid) {
     EXPECT_NE(r.text.find(text), string::npos) << r.text;
     EXPECT_FALSE(std::filesystem::exists(page)) << arguments;
   };
-  refuses(model + " --html " + page + " --at len=65", "error[E0703]: len = 65 is not a multiple of 8 in [8, 128]");
-  refuses(model + " --html " + page + " --at length=8", "error[E0901]: the module has no symbolic size `length`");
+  refuses(model + " --html " + page + " --at len=65", "error[E0901]: --at: len = 65 is not a multiple of 8 in [8, 128]");
+  refuses(model + " --html " + page + " --at length=8", "error[E0901]: --at: the module has no symbolic size `length`");
   refuses(model + " --html " + page + " --at len=8,16",
           "error[E0901]: --html starts at one value of each size; len has 2");
   refuses(model + " --html " + page + " --json", "--json, --source and --html exclude each other");

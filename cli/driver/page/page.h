@@ -29,7 +29,7 @@ struct PageInput {
 };
 
 /// HTML that refers to nothing outside itself. Equal input gives equal bytes. E0103, E0104 or E0105 where the report is
-/// none of this version; E0901 and E0703 where sizes do not fit its symbols, E0901 for two values of one size.
+/// none of this version; E0901 where sizes do not fit its symbols, and for two values of one size.
 Result<std::string> make_page(const PageInput& input);
 
 }  // namespace nabla::driver
