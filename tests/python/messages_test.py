@@ -318,10 +318,12 @@ def test_sizes_that_may_be_0_are_told(f):
         export(0)
 
 
-def test_sort_of_a_size_that_may_be_0():
-    f = nb.jit(lambda x: nb.sort(x, axis=0), dynamic_dims={0: {0: ("n", 0, 16)}})
+def test_sort_of_a_size_that_may_be_0(tmp_path):
+    x = nb.spec((nb.symbol("n", 0, 16), 2))
+    program = nb.export({"f": lambda x: {"y": nb.sort(x, axis=0)}}, args={"f": {"x": x}})
+    bundle = nb.compile_bundle(program, tmp_path / "sort.nbundle")
     for x in (np.zeros((0, 2), np.float32), np.float32([[3, 1], [1, 2], [2, 0]])):
-        np.testing.assert_array_equal(np.asarray(f(nb.asarray(x))), np.sort(x, 0))
+        np.testing.assert_array_equal(np.asarray(bundle.run("f", x=nb.asarray(x))["y"]), np.sort(x, 0))
 
 
 def test_unique_of_a_symbolic_length():
