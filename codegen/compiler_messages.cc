@@ -75,7 +75,7 @@ std::string functions_of(const std::string& text) {
   return out;
 }
 
-// The check behind the text looks for the function in a namespace of ours, by whose name messages call it.
+// The check after the text looks for the function in a namespace of ours, by whose name messages call it.
 bool lacks_function(const CompilerMessage& m) {
   auto says = [&](const char* what) { return m.text.find(what) != m.text.npos; };
   return says("nb_user_") && (says("has no member ") || says("is not a member of") || says("no member named"));

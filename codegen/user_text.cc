@@ -55,7 +55,7 @@ std::string directive(const std::string& line) {
   return line.substr(at, end - at);
 }
 
-// Calls f(line, number, word of its directive, whether a comment goes on behind it) for every line of the text.
+// Calls f(line, number, word of its directive, whether a comment goes on after it) for every line of the text.
 template <class F>
 void each_line(const UserText& user, F f) {
   std::istringstream text(user.text);
