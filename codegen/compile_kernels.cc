@@ -63,12 +63,12 @@ Result<TargetCode> compile_cpu(const ir::Module& module, const ir::Target& targe
 }
 
 Result<CodeGrid> grid_of(const kernel_ir::Kernel& kernel, size_t number, const CudaGrid& g, const CudaObject& object,
-                         const ir::Target& target) {
+                         const ir::Target& target, std::string_view called) {
   CodeGrid out{g.symbol, g.blocks, g.threads, g.shared_bytes};
   const CubinKernel* code = nullptr;
   for (const CudaKernelFacts& facts : object.kernels) {
     if (facts.name != g.symbol) continue;
-    NABLA_TRY(check_launch(facts, target, g.threads, g.shared_bytes));
+    NABLA_TRY(check_launch(facts, target, g.threads, g.shared_bytes, called));
     out.registers = facts.registers, out.local_bytes = facts.frame_bytes;
     out.static_shared_bytes = facts.static_shared_bytes;
     out.resident_warps = occupancy(facts, target, g.threads, g.shared_bytes).warps;
@@ -92,8 +92,9 @@ Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& targe
     const CudaCode::Kernel& k = code.kernels[n];
     TargetCode::Kernel kernel{k.grids.back().symbol, object_of(k.source), {}};
     for (size_t i = 0; i < k.grids.size(); ++i) {
-      Result<CodeGrid> made = grid_of(*module.kernels[n], i, k.grids[i], binary.objects[k.source], target);
       const auto& user = code.sources[k.source].user;
+      Result<CodeGrid> made =
+          grid_of(*module.kernels[n], i, k.grids[i], binary.objects[k.source], target, user ? user->name : std::string_view());
       if (!made.ok() && user) return user_beyond_limits(made.errors()[0], *user);
       if (!made.ok()) return made.errors();
       kernel.grids.push_back(std::move(*made));

@@ -115,10 +115,6 @@ Diagnostic refused_user(const std::string& log, const UserSource& user) {
 
 Diagnostic user_beyond_limits(Diagnostic d, const UserSource& user) {
   d.code = Code::kUserCode;
-  // Checks of what was compiled know the kernel by the name that we gave it.
-  constexpr std::string_view kKernel = "kernel `";
-  if (size_t end = d.message.find('`', kKernel.size()); d.message.starts_with(kKernel) && end != d.message.npos)
-    d.message.replace(kKernel.size(), end - kKernel.size(), user.name);
   d.location = user_location(user.text, user.text.line);
   d.help = "use less of what the message names";
   return d;

@@ -103,15 +103,17 @@ class Reporter {
 
   Json machine() const {
     const ir::CudaFacts& gpu = target_.cuda;
-    if (target_.is_cuda())
+    if (target_.is_cuda()) {
+      const DType factors = factors_of_most();
       return {{"gpus", gpu.gpus},
               {"multiprocessors", gpu.multiprocessors},
               {"resident_warps", gpu.resident_threads / 32},
               {"copy_gbs", gpu.copy_gbs},
               {"f32_tflops", gpu.f32_tflops},
               {"tensor_tflops", gpu.tensor_tflops},
-              {"ridge_factors", name_of(factors_of_most())},
-              {"ridge", ir::product_rate(factors_of_most(), target_).flops_per_us / ir::bytes_per_us(target_)}};
+              {"ridge_factors", name_of(factors)},
+              {"ridge", ir::product_rate(factors, target_).flops_per_us / ir::bytes_per_us(target_)}};
+    }
     const int lanes = target_.lanes(DType::kF32);
     const ir::ThreadWork byte{.bytes = 1}, product{.products = kLargeProduct};
     const double us_of_a_byte = ir::thread_us(byte, lanes, target_.rates) - target_.rates.step_us;

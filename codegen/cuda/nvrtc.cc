@@ -198,6 +198,9 @@ std::string kept(const Unit& unit) {
   return "the generated source is kept in " + work.path().string();
 }
 
+// What messages call its kernel; empty: by the name that it has in the code.
+std::string_view user_name(const Unit& unit) { return unit.source->user ? unit.source->user->name : std::string_view(); }
+
 // Beyond the target's limits: our fault, or that of the user's text.
 Diagnostic beyond_limits(Diagnostic d, const Unit& unit) {
   if (const auto& user = unit.source->user) return user_beyond_limits(std::move(d), *user);
@@ -206,13 +209,13 @@ Diagnostic beyond_limits(Diagnostic d, const Unit& unit) {
 }
 
 // NVRTC refuses too much shared memory without a word, on some targets; its log has the number.
-Status silent_limits(const PtxasLog& log, const ir::Target& target) {
+Status silent_limits(const PtxasLog& log, const Unit& unit, const ir::Target& target) {
   for (const auto& [name, facts] : log.kernels) {
     CubinKernel kernel;
     kernel.name = name;
     kernel.registers = facts.registers;
     kernel.static_shared_bytes = static_cast<int>(std::min<int64_t>(facts.shared_bytes, 1 << 30));
-    NABLA_TRY(check_launch(kernel, target, 0, 0));
+    NABLA_TRY(check_launch(kernel, target, 0, 0, user_name(unit)));
   }
   return Ok{};
 }
@@ -221,7 +224,7 @@ Diagnostic refused(const Unit& unit, const NvrtcLibrary& nvrtc, const ir::Target
   if (!unit.memory.empty())
     return user_beyond_limits(error(Code::kUserCode, "kernel `{}` {}", unit.source->user->name, unit.memory), *unit.source->user);
   PtxasLog log = read_ptxas_log(unit.log);
-  if (Status limits = silent_limits(log, target); !limits.ok()) return beyond_limits(limits.errors()[0], unit);
+  if (Status limits = silent_limits(log, unit, target); !limits.ok()) return beyond_limits(limits.errors()[0], unit);
   if (log.messages.find_first_not_of(" \n") == std::string::npos) log.messages = unit.problem;
   if (unit.source->user) return refused_user(log.messages, *unit.source->user);
   Diagnostic d =
@@ -248,7 +251,7 @@ Result<CudaObject> checked(const Unit& unit, const ir::Target& target) {
     return unreadable;
   }
   for (CubinKernel& kernel : *kernels) {
-    if (Status fits = check_launch(kernel, target, kernel.max_threads, 0); !fits.ok())
+    if (Status fits = check_launch(kernel, target, kernel.max_threads, 0, user_name(unit)); !fits.ok())
       return beyond_limits(fits.errors()[0], unit);
     const PtxasFacts& said = log.kernels[kernel.name];
     CudaKernelFacts facts{std::move(kernel), said.spill_store_bytes, said.spill_load_bytes, {}};

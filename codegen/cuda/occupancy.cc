@@ -34,28 +34,30 @@ Occupancy occupancy(const CubinKernel& kernel, const ir::Target& target, int thr
   return {blocks, blocks * warps};
 }
 
-Status check_launch(const CubinKernel& kernel, const ir::Target& target, int threads, int dynamic_shared_bytes) {
+Status check_launch(const CubinKernel& kernel, const ir::Target& target, int threads, int dynamic_shared_bytes,
+                    std::string_view called) {
+  const std::string_view name = called.empty() ? std::string_view(kernel.name) : called;
   const ir::CudaFacts& facts = target.cuda;
   if (threads > kBlockThreads)
-    return error(Code::kNvrtcFailed, "kernel `{}` has blocks of {} threads; {} allows {}", kernel.name, threads,
+    return error(Code::kNvrtcFailed, "kernel `{}` has blocks of {} threads; {} allows {}", name, threads,
                  target.name, kBlockThreads);
   if (kernel.max_threads > 0 && threads > kernel.max_threads)
     return error(Code::kNvrtcFailed,
                  "kernel `{0}` is launched with blocks of {1} threads; its text says __launch_bounds__({2}), at most {2}",
-                 kernel.name, threads, kernel.max_threads);
+                 name, threads, kernel.max_threads);
   if (int most = register_warps(kernel, facts); warps_of(threads) > most)
     return error(
         Code::kNvrtcFailed,
         "kernel `{}` takes {} registers a thread: blocks of {} threads do not fit the {} registers of {}, which "
         "are enough for {} threads",
-        kernel.name, kernel.registers, threads, facts.registers, target.name, most * kWarp);
+        name, kernel.registers, threads, facts.registers, target.name, most * kWarp);
   if (kernel.static_shared_bytes > kStaticShared)
     return error(Code::kNvrtcFailed, "kernel `{}` takes {} bytes of static shared memory; a block may have {}",
-                 kernel.name, kernel.static_shared_bytes, kStaticShared);
+                 name, kernel.static_shared_bytes, kStaticShared);
   if (int64_t all = int64_t{kernel.static_shared_bytes} + dynamic_shared_bytes; all > facts.block_shared_bytes)
     return error(Code::kNvrtcFailed,
                  "kernel `{}` takes {} bytes of shared memory, {} of them dynamic; a block on {} may have {}",
-                 kernel.name, all, dynamic_shared_bytes, target.name, facts.block_shared_bytes);
+                 name, all, dynamic_shared_bytes, target.name, facts.block_shared_bytes);
   return Ok{};
 }
 

@@ -1,6 +1,8 @@
 // What a multiprocessor holds of a kernel, from the kernel's facts alone.
 #pragma once
 
+#include <string_view>
+
 #include "codegen/cuda/cubin.h"
 #include "ir/target.h"
 
@@ -19,7 +21,8 @@ struct Occupancy {
 Occupancy occupancy(const CubinKernel& kernel, const ir::Target& target, int threads, int dynamic_shared_bytes);
 
 /// E0506 with the numbers where no block of `threads` threads fits the target: threads, registers or shared memory.
-/// `threads` 0: not known, and only shared memory is checked.
-Status check_launch(const CubinKernel& kernel, const ir::Target& target, int threads, int dynamic_shared_bytes);
+/// `threads` 0: not known, and only shared memory is checked. `called`: the kernel's name in the message; empty: its own.
+Status check_launch(const CubinKernel& kernel, const ir::Target& target, int threads, int dynamic_shared_bytes,
+                    std::string_view called = "");
 
 }  // namespace nabla::codegen

@@ -9,6 +9,9 @@ namespace nabla::codegen {
 
 using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
+// Words that Philox makes at a time (nb_philox_block of prelude.cuh).
+constexpr int64_t kWords = 4;
+
 std::string admit_packs(const Kernel& k, const std::vector<int>& buffers) {
   std::string out;
   for (int buffer : buffers) out += fmt::format("{}nb_is_aligned({})", out.empty() ? "" : " && ", cpp_name(k.buffers[buffer].name));
@@ -65,18 +68,17 @@ bool PackReader::Words::operator==(const Words& o) const {
   return k0 == o.k0 && k1 == o.k1 && stride == o.stride && first.constant == o.first.constant && first.coefficients == o.first.coefficients;
 }
 
-// A word by itself costs the whole block that it is in (philox, prelude.cuh). Words that no multiple of four begins stay as they are.
+// A word by itself costs the whole block that it is in. Words that no multiple of four begins stay as they are.
 void PackReader::take_word(const Expr& call) {
-  constexpr int64_t kBlock = 4;
   if (std::ranges::any_of(taken_, [&](const Word& w) { return w.call == call; })) return;
   bool computed = false;  // a key of other than arrays' elements, which might not be there yet
   for (int i : {0, 1}) visit(call->args[i], [&](const Expr& x) { computed |= x->kind == ExprKind::kValue || x->kind == ExprKind::kAxis; });
   std::optional<Affine> at = flat_offset({call->args[2]}, {1});
   if (computed || !at || !at->of(lane_).is_static()) return;
   const int64_t stride = at->of(lane_).value(), offset = stride > 0 ? at->constant.value() % stride : -1;
-  if (offset < 0 || stride * width_ % kBlock != 0) return;
+  if (offset < 0 || stride * width_ % kWords != 0) return;
   at->constant = at->constant - offset;
-  if (!packs_divide(*at, lane_, kBlock)) return;
+  if (!packs_divide(*at, lane_, kWords)) return;
   Words words{call->args[0], call->args[1], *at, stride, ""};
   auto found = std::ranges::find(words_, words);
   if (found == words_.end()) {
@@ -91,10 +93,11 @@ void PackReader::open_words(const std::map<int, ValuePlace>& places) {
   for (const Words& w : words_) {
     ExprPrinter printer(k_, places, out_, next_temp_);
     std::string k0 = printer.print(w.k0), k1 = printer.print(w.k1);
-    const int64_t blocks = w.stride * width_ / 4;
-    out_.line(fmt::format("unsigned {}[{}][4];", w.name, blocks));
+    const int64_t blocks = w.stride * width_ / kWords;
+    out_.line(fmt::format("unsigned {}[{}][{}];", w.name, blocks, kWords));
     for (int64_t b = 0; b < blocks; ++b)
-      out_.line(fmt::format("nb_philox_block({}, {}, (unsigned long)(0L{}) / 4 + {}, {}[{}]);", k0, k1, first(w.first), b, w.name, b));
+      out_.line(fmt::format("nb_philox_block({}, {}, (unsigned long)(0L{}) / {} + {}, {}[{}]);", k0, k1, first(w.first), kWords, b, w.name,
+                            b));
   }
 }
 
@@ -110,7 +113,7 @@ void PackReader::open(std::map<int, ValuePlace>& places) {
   }
   for (const Word& w : taken_) {
     const std::string at = fmt::format("({} * l_ + {})", words_[w.of].stride, w.offset);
-    out_.line(fmt::format("const unsigned {0} = {1}[{2} / 4][{2} % 4];", k_.values[w.value].name, words_[w.of].name, at));
+    out_.line(fmt::format("const unsigned {0} = {1}[{2} / {3}][{2} % {3}];", k_.values[w.value].name, words_[w.of].name, at, kWords));
     places[w.value] = {};
   }
 }
