@@ -25,6 +25,7 @@
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/executable.h"
 #include "runtime/format/process.h"
+#include "runtime/format/program_check.h"
 #include "runtime/format/ranks_generated.h"
 #include "runtime/format/sha256.h"
 #include "runtime/signature/signature.h"
@@ -185,6 +186,23 @@ int report(const Diagnostics& errors, bool fine) {
 
 uint32_t count_of_ranks(const format::Bundle& bundle) { return bundle.ranks() == nullptr ? 1 : bundle.ranks()->count(); }
 
+/// Can ranks exchange values of this bundle from GPU to GPU, where the line asks for that? Asked before any library is opened.
+Status check_engine(const format::Bundle& bundle, const RankOptions& ranks) {
+  if (ranks.engine != "nccl") return Ok{};
+  for (const format::BundleClass& of : bundle.classes()) {
+    std::string targets;
+    bool gpus = false;
+    for (const format::Program* p : of.programs) {
+      gpus |= p->compute() > 0;
+      targets += fmt::format("{}{}", targets.empty() ? "" : ", ", format::view(p->target()));
+    }
+    if (!gpus)
+      return option_error("compile it for GPUs (nablac compile --target sm_90a), or run it with --engine mpi",
+                          "--engine nccl moves values from GPU to GPU, and {} is for CPUs alone: {}", bundle.what(), targets);
+  }
+  return Ok{};
+}
+
 /// A line that begins with whose it is: all ranks write to the same stderr. What to do rank 0 says; so does this one with `help`.
 int rank_failed(uint32_t rank, const Diagnostic& why, bool help = false) {
   std::string text = why.message.substr(0, why.message.find('\n'));
@@ -206,6 +224,7 @@ Result<int> run_rank(RunOptions& options, const Launched& launched, const Hooks&
                      std::shared_ptr<const format::FileBytes> own, const std::string& program) {
   std::shared_ptr<const format::FileBytes> file = NABLA_TRY(bundle_bytes(options, std::move(own)));
   format::Bundle bundle = NABLA_TRY(format::Bundle::from_bytes(file, options.bundle.empty() ? program : options.bundle));
+  (void)NABLA_TRY(check_engine(bundle, options.ranks));
   const std::string mesh = bundle.ranks() == nullptr ? "one rank" : exec::ranks_of(*bundle.ranks());
   const uint32_t ranks = count_of_ranks(bundle);
   // Who meets at an address may wait for long for others, which are not there.
@@ -286,6 +305,7 @@ int run_as(RunOptions& options, const std::vector<std::string>& args, std::share
   Result<format::Bundle> bundle = format::Bundle::from_bytes(*file, options.bundle.empty() ? program : options.bundle);
   if (!bundle.ok()) return report(bundle.errors(), fine);
   if (starts) {
+    if (Status fits = check_engine(*bundle, options.ranks); !fits.ok()) return report(fits.errors(), true);
     uint32_t ranks = count_of_ranks(*bundle);
     stop_jobs_on_signals(Stops::kStarter);
     return run_ranks(options, args, ranks);

@@ -1,6 +1,7 @@
 #include "ir/target.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <fmt/ranges.h>
 #include <fstream>
@@ -92,14 +93,31 @@ std::string fitting(int compute) {
   return fit.empty() && compute > 80 ? "compute_80" : fit;
 }
 
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// The target for a GPU that is called by its name, "h100" or "A10"; empty where no row has it.
+std::string target_of_gpu(const std::string& name) {
+  std::string target;
+  for (const CudaRow& row : cuda_rows())
+    if (lower(fmt::format(", {},", row.facts.gpus)).find(fmt::format(", {},", name)) != std::string::npos) target = row.name;
+  return target;
+}
+
 // What is wrong with the name of a target that is not known.
 Diagnostic unknown_target(std::string_view name) {
   Diagnostic d(Code::kUnknownTarget, name.empty() ? "the name of a target is empty" : fmt::format("unknown target `{}`", name));
   const std::vector<std::string> names = target_names();
   d.help = fmt::format("the targets are {}", fmt::join(names, ", "));
+  const std::string small = lower(std::string(name));
   std::optional<int> compute = sm_number(name);
-  if (!compute) {
-    d.message += did_you_mean(name, names);
+  if (std::string target = target_of_gpu(small); !target.empty()) {
+    d.message += fmt::format("; code for `{}` runs there", target);
+    d.help = fmt::format("--target {}", target);
+  } else if (!compute) {
+    d.message += did_you_mean(small, names);
   } else if (std::string fit = fitting(*compute); fit.empty()) {
     d.message += ": code is generated for GPUs from sm_80 on";
   } else {

@@ -26,9 +26,18 @@ TEST(Target, AGpuThatIsNoTargetGetsTheOneWhoseCodeRunsThere) {
             "sm_100a, sm_120");
 }
 
+TEST(Target, AGpuMayBeCalledByItsName) {
+  EXPECT_EQ(refusal("h100"), "E0404 unknown target `h100`; code for `sm_90a` runs there");
+  EXPECT_EQ(refusal("A100"), "E0404 unknown target `A100`; code for `sm_80` runs there");
+  EXPECT_EQ(refusal("rtx 40"), "E0404 unknown target `rtx 40`; code for `sm_89` runs there");
+  EXPECT_EQ(help("H200"), "--target sm_90a");
+  EXPECT_EQ(refusal("40"), "E0404 unknown target `40`") << "a part of a name";
+}
+
 // A number that no GPU can have says nothing of GPUs.
 TEST(Target, AMistypedNameGetsTheNearest) {
   EXPECT_EQ(refusal("sm_90b"), "E0404 unknown target `sm_90b`; did you mean `sm_90`?");
+  EXPECT_EQ(refusal("SM_90A"), "E0404 unknown target `SM_90A`; did you mean `sm_90a`?");
   EXPECT_EQ(refusal("sm_090"), "E0404 unknown target `sm_090`; did you mean `sm_90`?");
   EXPECT_EQ(refusal("cpu:x86-64-v5"), "E0404 unknown target `cpu:x86-64-v5`; did you mean `cpu:x86-64-v3`?");
   for (const char* name : {"sm_", "cuda", "sm_9999999999999999999", "sm_2147483648"}) {

@@ -150,8 +150,8 @@ std::vector<Pass> shard_passes() {
        {{"max-gather-bytes", "16MiB", "of one value that may be gathered for an op that cannot be split"},
         {"deterministic", "false", "true: ranks combining floating-point numbers in their own order is an error"},
         {"grad-sync", "last",
-         "of microbatches: ranks exchange sums once after all of them (last), in each (each), or in each those of which they keep "
-         "shares (shares)"},
+         "of microbatches: ranks exchange sums once after all of them (last), or in each (each); shares, which --zero sets: in each those "
+         "of which they keep shares"},
         {"reduce-dtype", "", "f32: ranks combine sums of bfloat16 and float16 in float32; default: as they are"}},
        partition},
       {"expand-composites",

@@ -78,6 +78,28 @@ TEST(LowerSet, BucketsAreCountedWithTheLargestSize) {
   EXPECT_TRUE(bucketed(64, "n=x").starts_with("error[E0901]: --buckets: `n=x` is no list of sizes such as batch=1,8,32\n"));
 }
 
+// A library's working memory is part of the arena, and a program that generates its products has none.
+TEST(LowerSet, MemoryThatOnlyALibraryNeedsIsSaidToBeAChoice) {
+  const std::string text = R"(nabla 1 flat
+entry main calls @main {
+  inputs x
+  outputs y
+}
+func @main(%x: bf16[512,512]) {
+  %y = dot_general(%x, %x) {lhs_contract=[1], rhs_contract=[0]}
+  return %y
+}
+)";
+  const std::string rest = "give up speed for memory with --remat-bytes, or shrink the program";
+  auto help = [&](bool library, const char* most) {
+    auto set = made({.target = "sm_90a", .library = library, .max_bytes = most}, text);
+    return set.ok() ? "ok" : set.errors()[0].help;
+  };
+  EXPECT_EQ(help(true, "4MiB"), "raise --max-bytes, do without the library's working memory (--no-library), " + rest);
+  EXPECT_EQ(help(false, "4MiB"), "ok");
+  EXPECT_EQ(help(false, "4KiB"), "raise --max-bytes, " + rest);
+}
+
 TEST(LowerSet, RefusesSizesThatRanksCannotShare) {
   auto refusal = [](const std::string& sizes) {
     auto set = made({.specialise = {sizes}});

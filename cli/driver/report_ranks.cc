@@ -1,5 +1,6 @@
 #include "cli/driver/report_ranks.h"
 
+#include "cli/driver/report_text.h"
 #include "runtime/format/rank_digits.h"
 
 namespace nabla::driver {
@@ -13,10 +14,6 @@ std::string join(std::string list, std::string_view item) {
   return list.append(item);
 }
 
-std::string plural(uint64_t n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : what.ends_with("s") ? "es" : "s");
-}
-
 std::string class_text(const format::Ranks& ranks, const format::Class& k, const format::BundleClass& of) {
   const format::Program& program = *of.programs[0];
   std::string targets, entries, groups;
@@ -28,9 +25,9 @@ std::string class_text(const format::Ranks& ranks, const format::Class& k, const
     groups = join(groups, fmt::format("{} of {}", view(group.name()), count_of(format::digits_of(group.digits()))));
   }
   std::string out = fmt::format("\nclass {}: {} from rank {} on\n", of.name,
-                                plural(count_of(format::digits_of(k.digits())), "rank"), k.first());
+                                counted(count_of(format::digits_of(k.digits())), "rank"), k.first());
   out += fmt::format("  targets  {}\n  entries  {}\n", targets, entries);
-  out += fmt::format("  state    {} in {} bytes; arena {} bytes\n", plural(size_of(program.state()), "tensor"),
+  out += fmt::format("  state    {} in {} bytes; arena {} bytes\n", counted(size_of(program.state()), "tensor"),
                      program.state_bytes(), program.arena_bytes());
   if (!groups.empty()) out += fmt::format("  groups   {}\n", groups);
   for (uint32_t i = 0; i < size_of(k.channels()); ++i) {
@@ -44,8 +41,8 @@ std::string class_text(const format::Ranks& ranks, const format::Class& k, const
 
 std::string ranks_text(const format::Bundle& bundle) {
   const format::Ranks& ranks = *bundle.ranks();
-  std::string out = fmt::format("bundle for {} of {}\n", plural(ranks.count(), "rank"),
-                                plural(bundle.classes().size(), "class"));
+  std::string out = fmt::format("bundle for {} of {}\n", counted(ranks.count(), "rank"),
+                                counted(bundle.classes().size(), "class"));
   for (uint32_t i = 0; i < size_of(ranks.meshes()); ++i) {
     const format::Mesh& mesh = *ranks.meshes()->Get(i);
     out += fmt::format("mesh {}: {}\n", view(mesh.name()), format::sizes_of(mesh));

@@ -18,6 +18,12 @@ std::string bytes_text(int64_t n) {
   return n < 10'000'000'000 ? fmt::format("{:.1f} MB", n / 1e6) : fmt::format("{:.2f} GB", n / 1e9);
 }
 
+std::string counted(int64_t n, std::string_view what) {
+  if (n == 1) return fmt::format("{} {}", n, what);
+  if (what.ends_with("y")) return fmt::format("{} {}ies", n, what.substr(0, what.size() - 1));
+  return fmt::format("{} {}{}", n, what, what.ends_with("s") ? "es" : "s");
+}
+
 std::string time_text(double us) {
   const char* unit = us < 0.9995 ? "ns" : us < 999.5 ? "us" : "ms";
   double n = us < 0.9995 ? us * 1e3 : us < 999.5 ? us : us / 1e3;
@@ -128,8 +134,8 @@ std::string exchanges_text(const Json& e) {
     auto known = std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.first == r; });
     known == rows.end() ? void(rows.emplace_back(r, times)) : void(known->second += times);
   }
-  std::string out = fmt::format("  exchanged  {} sent by a rank in {} collective{}, {} of the links\n",
-                                bytes_text(e.at("sent_bytes")), count, count == 1 ? "" : "s", time_text(e.at("exchange_us")));
+  std::string out = fmt::format("  exchanged  {} sent by a rank in {}, {} of the links\n",
+                                bytes_text(e.at("sent_bytes")), counted(count, "collective"), time_text(e.at("exchange_us")));
   for (const auto& [r, times] : rows) {
     out += fmt::format("    {:>10}  {:<24} {:<32} {}\n", bytes_text(r.at("payload_bytes")),
                        fmt::format("{}{}", r.at("op").get<std::string>(), times == 1 ? "" : fmt::format(" x{}", times)),
@@ -176,9 +182,8 @@ std::string host_text(const Json& e) {
   }
   const Json transfers = e.value("transfers", Json::object());
   for (const auto& [direction, t] : transfers.items()) {
-    out += fmt::format("  copied     {} {} in {} cop{}, at least {} of the link\n", bytes_text(t.at("bytes")),
-                       direction == "to_host" ? "to the host" : "to the GPU", t.at("copies").get<int64_t>(),
-                       t.at("copies") == 1 ? "y" : "ies", time_text(t.at("us")));
+    out += fmt::format("  copied     {} {} in {}, at least {} of the link\n", bytes_text(t.at("bytes")),
+                       direction == "to_host" ? "to the host" : "to the GPU", counted(t.at("copies"), "copy"), time_text(t.at("us")));
     std::vector<Json> leaves = t.at("leaves");
     std::stable_sort(leaves.begin(), leaves.end(), [](const Json& a, const Json& b) { return a.at("bytes") > b.at("bytes"); });
     for (size_t i = 0; i < leaves.size() && i < 8; ++i) {
@@ -289,8 +294,7 @@ std::string kernel_text(const Json& k, const Json& machine) {
   if (const Json moved = k.value("bytes_moved", k.at("buffer_bytes")); moved < k.at("buffer_bytes"))
     out += fmt::format(", {} of them moved", bytes_text(moved));
   if (!k.contains("least_us"))
-    return out + fmt::format(", {} units, at most {} thread{}\n", k.at("units").get<int64_t>(),
-                             k.at("threads").get<int64_t>(), k.at("threads") == 1 ? "" : "s");
+    return out + fmt::format(", {} units, at most {}\n", k.at("units").get<int64_t>(), counted(k.at("threads"), "thread"));
   out += fmt::format(", at least {}", time_text(k.at("least_us")));
   if (k.contains("predicted_us")) out += fmt::format(", predicted {}", time_text(k.at("predicted_us")));
   out += "\n";
@@ -307,8 +311,8 @@ std::string kernel_text(const Json& k, const Json& machine) {
 }
 
 std::string library_text(const Json& c) {
-  std::string out = fmt::format("  {:<44} {} call{} of {}", c.at("problem").get<std::string>(), c.at("calls").get<int64_t>(),
-                                c.at("calls") == 1 ? "" : "s", c.at("library").get<std::string>());
+  std::string out = fmt::format("  {:<44} {} of {}", c.at("problem").get<std::string>(),
+                                counted(c.at("calls"), "call"), c.at("library").get<std::string>());
   if (c.at("epilogue") != "") out += fmt::format(", with {}", c.at("epilogue").get<std::string>());
   std::string compute =
       c.at("compute") == "tf32" ? "factors in tf32, sums in f32" : "sums in " + c.at("compute").get<std::string>();
@@ -374,9 +378,9 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
       running += k.at("launches") != 0;
       (k.at("launches") != 0 ? run : fallbacks) += kernel_text(k, r.at("machine"));
     }
-    out += fmt::format("\n{} kernel{}\n{}", running, running == 1 ? "" : "s", run);
+    out += fmt::format("\n{}\n{}", counted(running, "kernel"), run);
     const Json calls = r.value("library_calls", Json::array());
-    if (!calls.empty()) out += fmt::format("\n{} kind{} of library call\n", calls.size(), calls.size() == 1 ? "" : "s");
+    if (!calls.empty()) out += fmt::format("\n{} of library call\n", counted(calls.size(), "kind"));
     for (const Json& c : calls) out += library_text(c);
     if (!fallbacks.empty()) out += "\nfallbacks, which run where the library is missing\n" + fallbacks;
     return out;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "cli/driver/report_graph.h"
+#include "cli/driver/report_text.h"
 #include "ir/cost/exchange.h"
 #include "ir/cost/node_time.h"
 #include "ir/op_def.h"
@@ -131,12 +132,11 @@ class Clock {
   static void closed(const ir::Node& n, const Span& body, int64_t trips, bool follow, double begin, Span& out) {
     const auto times = static_cast<double>(trips);
     std::string often = trips == 1 ? "" : fmt::format(" x{}", trips);
-    if (follow) often = fmt::format(", {} more trip{}", trips, trips == 1 ? "" : "s");
+    if (follow) often = fmt::format(", {}", counted(trips, "more trip"));
     out.pieces.push_back({false, begin, body.compute_us * times, n.op->name + often, &n});
     if (body.collectives == 0) return;
-    const char* plural = body.collectives == 1 ? "" : "s";
     out.pieces.push_back({true, begin, std::min(body.exchange_us, body.us) * times,
-                          fmt::format("{} collective{} of {}{}", body.collectives, plural, n.op->name, often), &n});
+                          fmt::format("{} of {}{}", counted(body.collectives, "collective"), n.op->name, often), &n});
   }
 
   const Span& function(const std::string& name) {

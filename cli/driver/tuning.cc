@@ -8,6 +8,7 @@
 
 #include "cli/driver/emit_program.h"
 #include "cli/driver/machine.h"
+#include "cli/driver/report_text.h"
 #include "ir/library/convolution.h"
 #include "ir/library/gemm.h"
 #include "ir/library/implementation.h"
@@ -241,8 +242,7 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
   }
   ir::CpuRates rates = NABLA_TRY(measure_rates(target));
   std::string about = problems.empty() ? "it has no matrix products in f32"
-                                       : fmt::format("on {} thread{}; GFLOP/s of each path after the choice", used,
-                                                     used == 1 ? "" : "s");
+                                       : fmt::format("on {}; GFLOP/s of each path after the choice", counted(used, "thread"));
   return fmt::format("{}\ntarget {}\n# {}: {}\n{}# rates of this machine, by which times are predicted\n{}", kHeader, target.name,
                      target.name, about, lines, rates_text(rates));
 }

@@ -28,7 +28,7 @@ TEST(Flags, TakeNothingElseThanYesOrNo) {
            {"compile",
             {"--tf32", "--no-library", "--no-fuse", "--no-debug-prints", "--no-cache", "--timing", "--deterministic", "--no-overlap",
              "--auto-shard"}},
-           {"inspect", {"--json", "--source", "--auto-shard"}},
+           {"inspect", {"--json", "--source", "--auto-shard", "--tf32", "--no-library"}},
            {"opt", {"--no-library", "--print-after-all", "--print-changed", "--program", "--locations", "--timing"}},
            {"diff", {"--locations", "--color"}},
            {"plan", {"--json"}}})

@@ -11,7 +11,7 @@
 #include "cli/driver/report_json.h"
 #include "cli/driver/report_ranks.h"
 #include "cli/nablac/commands.h"
-#include "cli/nablac/spread_options.h"
+#include "cli/nablac/module_options.h"
 #include "cli/validators.h"
 #include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
@@ -27,8 +27,7 @@ struct InspectArgs {
   std::string input, html, target, rank_class, profile;  // no target: the default one
   std::vector<std::string> at;
   bool json = false, source = false;
-  driver::CompileOptions options;
-  SpreadOptions spread{options};
+  ModuleOptions module;
 };
 
 bool is_module(const std::string& path) { return ir::form_of(path).ok(); }
@@ -81,7 +80,7 @@ Status run(InspectArgs& args, const Streams& streams) {
     return option_error("say where the page goes: --html FILE", "--profile is for --html; `nabla-run --profile` prints the table itself");
   std::vector<format::NamedFile> inputs{{"the module or bundle", args.input}};
   if (!args.profile.empty()) inputs.push_back({"--profile", args.profile});
-  NABLA_TRY(format::check_files(inputs, {{"--html", args.html}, {"--auto-shard-plan", args.spread.plan_file()}}));
+  NABLA_TRY(format::check_files(inputs, {{"--html", args.html}, {"--auto-shard-plan", args.module.spread.plan_file()}}));
   if (args.target.find(',') != std::string::npos)
     return option_error("name one of them", "nablac inspect shows one target's program; --target names several: {}", args.target);
   std::string report;
@@ -93,28 +92,19 @@ Status run(InspectArgs& args, const Streams& streams) {
     if (!args.rank_class.empty())
       return option_error("leave it out, or compile the module and inspect what that makes",
                           "--class is for bundles for several ranks; {} is a module", args.input);
-    if (!args.target.empty()) args.options.target = args.target;
-    args.options.passes.reproduce = [&](const ir::Module& before, const std::string& command) {
+    if (!args.target.empty()) args.module.compile.target = args.target;
+    args.module.compile.passes.reproduce = [&](const ir::Module& before, const std::string& command) {
       keep_reproducer(before, command, streams);
     };
     ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
-    NABLA_TRY(args.spread.check(module));
-    driver::CompiledModule lowered = NABLA_TRY(driver::lower_module(module, args.options));
-    NABLA_TRY(args.spread.write_plan(lowered.passes));
+    NABLA_TRY(args.module.spread.check(module));
+    driver::CompiledModule lowered = NABLA_TRY(driver::lower_module(module, args.module.compile));
+    NABLA_TRY(args.module.spread.write_plan(lowered.passes));
     report = std::move(lowered.report);
   } else {
-    if (args.spread.any())
-      return option_error("compile the module with these, and inspect what that makes",
-                          "--mesh and how ranks share a program are for modules; {} is a bundle, whose code stands", args.input);
-    if (!args.options.tuning_file.empty())
+    if (std::string option = args.module.given(); !option.empty())
       return option_error("compile the module with it, and inspect what that makes",
-                          "--tuning is for modules; {} is a bundle, whose code stands", args.input);
-    if (!args.options.specialise.empty())
-      return option_error("compile the module with it, and inspect what that makes",
-                          "--specialize is for modules; {} is a bundle, whose code stands", args.input);
-    if (!args.options.max_bytes.empty())
-      return option_error("compile the module with it, and inspect what that makes",
-                          "--max-bytes is for modules; {} is a bundle, whose code stands", args.input);
+                          "{} is for modules; {} is a bundle, whose code stands", option, args.input);
     format::Bundle bundle = NABLA_TRY(format::Bundle::open(args.input));
     if (!args.rank_class.empty()) (void)NABLA_TRY(bundle.need_class(args.rank_class));
     if (args.source) return print_source(bundle, args, streams);
@@ -153,14 +143,7 @@ void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
   command
       ->add_option("--at", args->at, "batch=8,len=16: formulas of symbolic sizes evaluated there; where --html starts")
       ->allow_extra_args(false);
-  command
-      ->add_option("--tuning", args->options.tuning_file,
-                   "of a module: tuning file that nablac tune wrote, whose choices count and by whose rates times are predicted")
-      ->check(file_name());
-  command->add_option("--specialize", args->options.specialise, "for a module: as in nablac compile")
-      ->allow_extra_args(false);
-  args->spread.add_max_bytes(*command);
-  args->spread.add_all(*command);
+  args->module.add(*command);
   command->add_flag("--json", args->json, "print the report as JSON");
   command->add_option("--html", args->html, "write the report as a page for a browser: graph, memory, work, kernels")
       ->check(file_name());

@@ -49,6 +49,37 @@ TEST(Inspect, ADamagedReportIsNotPrinted) {
   EXPECT_EQ(of(R"({"report_version": 4})").err.substr(0, 56), "error[E0105]: m.nbundle: report.json is of version 4; th");
 }
 
+// What a bundle's program became was said when it was compiled.
+TEST(Inspect, OptionsOfModulesAreRefusedForBundles) {
+  const ProgramT program = format::small_program();
+  for (const std::vector<std::string>& option : std::vector<std::vector<std::string>>{
+           {"--tf32"}, {"--no-library"}, {"--no-fuse"}, {"--deterministic"}, {"--no-overlap"}, {"--buckets", "n=1"}, {"--mesh", "dp=2"},
+           {"--offload", "opt"}, {"--max-bytes", "1K"}, {"--tuning", "t"}, {"--specialize", "n=1"}, {"--prefetch", "1"}}) {
+    Outcome o = inspect({&program}, {}, option);
+    EXPECT_EQ(o.code, 2);
+    EXPECT_EQ(o.err, fmt::format("error[E0901]: {} is for modules; m.nbundle is a bundle, whose code stands\n"
+                                 "   = help: compile the module with it, and inspect what that makes\n",
+                                 option[0]));
+  }
+}
+
+// Of a module they say what is shown.
+TEST(Inspect, OptionsOfModulesAreThoseOfCompile) {
+  std::filesystem::current_path(testing::TempDir());
+  ASSERT_TRUE(format::write_file("m.nbl", "nabla 1 flat\nentry main calls @f {\n  inputs x\n  outputs y\n}\nfunc @f(%x: bf16[512,512]) {\n"
+                                          "  %y = dot_general(%x, %x) {lhs_contract=[1], rhs_contract=[0]}\n  return %y\n}\n")
+                  .ok());
+  auto shown = [](std::vector<std::string> options) {
+    std::ostringstream out, err;
+    options.insert(options.begin(), {"inspect", "m.nbl", "--target", "sm_90a"});
+    EXPECT_EQ(run_nablac(options, {out, err}), 0) << err.str();
+    return out.str();
+  };
+  EXPECT_NE(shown({}).find("1 kind of library call\n"), std::string::npos) << shown({});
+  EXPECT_EQ(shown({"--no-library"}).find("library call"), std::string::npos) << shown({"--no-library"});
+  EXPECT_NE(shown({"--no-library"}).find("\n1 kernel\n"), std::string::npos);
+}
+
 // The report of the target that is asked for is looked for among all of them.
 TEST(Inspect, ADamagedReportOfAnotherTargetIsNamed) {
   ProgramT first = format::small_program(), second = format::small_program();

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <iostream>
 
+#include "cli/driver/report_text.h"
 #include "cli/exit_codes.h"
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
@@ -27,10 +28,9 @@ int report(const Status& status) { return finish(status, {std::cout, std::cerr})
 std::string summary_of(const ir::Module& module) {
   size_t nodes = 0;
   for (const ir::FunctionPtr& f : module.functions) nodes += f->nodes.size();
-  auto count = [](size_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); };
+  auto count = [](size_t n, const char* what) { return driver::counted(n, what); };
   std::string out = count(module.functions.size(), "function") + ", " + count(nodes, "node");
-  if (!module.entries.empty())
-    out += fmt::format(", {} entr{}", module.entries.size(), module.entries.size() == 1 ? "y" : "ies");
+  if (!module.entries.empty()) out += ", " + count(module.entries.size(), "entry");
   return out + fmt::format(", stage {}", name_of(module.stage));
 }
 

@@ -79,7 +79,7 @@ void SpreadOptions::add_offload(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "--offload",
-          [this](const std::string& what) { options_.pass_options["apply-strategy"]["offload"] = what, offloads_ = true; },
+          [this](const std::string& what) { options_.pass_options["apply-strategy"]["offload"] = what; },
           "none, opt, params or all: state that programs for GPUs keep in the host's memory, beside what the program says: the "
           "optimizer's, parameters, or all [none]")
       ->check(CLI::IsMember({"none", "opt", "params", "all"}));

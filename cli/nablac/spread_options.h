@@ -31,15 +31,12 @@ class SpreadOptions {
   Status write_plan(const std::vector<passes::PassReport>& reports) const;
   const std::string& plan_file() const { return plan_file_; }
   void note(const std::string& flag) { given_.push_back(flag); }
-  /// Is one of them given, --mesh included?
-  bool any() const { return offloads_ || !given_.empty() || !options_.mesh.empty() || options_.microbatches > 0; }
   /// E0901 where options are given of which the module makes nothing.
   Status check(const ir::Module& module) const;
 
  private:
   driver::CompileOptions& options_;
   std::string plan_file_;
-  bool offloads_ = false;
   std::vector<std::string> given_;  // but for --mesh and --microbatches
 };
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "cli/driver/compile.h"
+#include "cli/driver/report_text.h"
 #include "cli/driver/tuning.h"
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
@@ -58,7 +59,7 @@ Status run(const TuneArgs& args) {
     std::vector<GemmRecord> records = NABLA_TRY(read_records(args.records));
     std::string before = NABLA_TRY(present(args.output));
     text = driver::with_records(before, records);
-    std::printf("%zu record%s\n", records.size(), records.size() == 1 ? "" : "s");
+    std::printf("%s\n", driver::counted(records.size(), "record").c_str());
   } else {
     ir::Target target = NABLA_TRY(ir::find_target(args.target));
     ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));

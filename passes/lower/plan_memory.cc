@@ -457,6 +457,13 @@ std::string largest_temporaries(const ir::Function& f, const ir::FunctionPlan& p
   return largest(std::move(all));
 }
 
+// Of what a library may use while it computes at the peak of an entry.
+int64_t library_scratch(const ir::Function& f, const ir::FunctionPlan& plan) {
+  auto scratch = plan.workspaces.find(plan.peak_node);
+  bool library = scratch != plan.workspaces.end() && f.nodes[static_cast<size_t>(plan.peak_node)].op->lower == ir::Lowering::kLibrary;
+  return library ? scratch->second.bytes : 0;
+}
+
 // `limit`: an option of the pass; none: what loaders take.
 Status check_arena(const ir::Module& m, const ir::MemoryPlan& plan, std::optional<int64_t> limit) {
   if (plan.host_bytes > kMaxArrayBytes)
@@ -465,19 +472,25 @@ Status check_arena(const ir::Module& m, const ir::MemoryPlan& plan, std::optiona
   if (plan.arena_bytes <= most) return Ok{};
   Diagnostic d = error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
                        plan.arena_bytes, plan.state_bytes, plan.arena_bytes - plan.state_bytes, most);
-  if (most == kMaxArrayBytes)
-    d.help = "shrink the program, or give its sizes smaller upper bounds";
-  else
-    d.help = fmt::format("raise --max-bytes, {}give up speed for memory with --remat-bytes, or shrink the program",
-                         m.mesh() ? "lay the program out otherwise (nablac plan compares), " : "");
   if (const std::string leaves = largest_leaves(m, plan); !leaves.empty()) d.notes.push_back("the state has " + leaves);
   const ir::Entry* most_used = nullptr;
   auto temporaries = [&](const ir::Entry& e) { return plan.functions.at(e.function).temporary_bytes; };
   for (const ir::Entry& e : m.entries)
     if (!most_used || temporaries(e) > temporaries(*most_used)) most_used = &e;
-  if (most_used && temporaries(*most_used) > 0)
+  int64_t scratch = 0;
+  if (most_used && temporaries(*most_used) > 0) {
+    const ir::Function& f = *m.find(most_used->function);
+    const ir::FunctionPlan& made = plan.functions.at(most_used->function);
+    scratch = library_scratch(f, made);
     d.notes.push_back(fmt::format("entry {} needs {} bytes of temporaries at once: {}", most_used->name, temporaries(*most_used),
-                                  largest_temporaries(*m.find(most_used->function), plan.functions.at(most_used->function))));
+                                  largest_temporaries(f, made)));
+  }
+  if (most == kMaxArrayBytes)
+    d.help = "shrink the program, or give its sizes smaller upper bounds";
+  else
+    d.help = fmt::format("raise --max-bytes, {}{}give up speed for memory with --remat-bytes, or shrink the program",
+                         scratch > 0 ? "do without the library's working memory (--no-library), " : "",
+                         m.mesh() ? "lay the program out otherwise (nablac plan compares), " : "");
   return d;
 }
 

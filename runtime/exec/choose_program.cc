@@ -118,9 +118,11 @@ Result<Chosen> choose_named(const format::Bundle& bundle, const format::BundleCl
     chooser.advise(*program, runs.errors()[0]);
     return std::move(runs.errors());
   }
+  // Names of GPUs differ in a digit: that the letters are near says nothing about what runs there.
+  const bool gpu_name = target.starts_with("sm_") || target.starts_with("compute_");
   Diagnostic d = error(Code::kUnknownTarget, "{} has no program for `{}`; it has {}{}", bundle.what(), target, targets_of(of),
-                       did_you_mean(target, known));
-  d.help = "pass one of these targets, or none";
+                       gpu_name ? "" : did_you_mean(target, known));
+  d.help = gpu_name ? "pass none: then the first of these that fits the machine's GPU is run" : "pass one of these targets, or none";
   return d;
 }
 
