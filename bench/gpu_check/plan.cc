@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/base/text.h"
 #include "runtime/format/file.h"
 
 namespace nabla::gpu_check {
@@ -58,8 +59,7 @@ std::string expected(const json& v, Is is) {
 
 std::string shown(const json& v) {
   constexpr size_t kMost = 60;
-  std::string text = v.dump();
-  return text.size() > kMost ? text.substr(0, kMost) + "..." : text;
+  return shortened(v.dump(), kMost);
 }
 
 // Of an object that `where` names, "values[3]"; the plan itself has no name.

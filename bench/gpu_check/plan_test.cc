@@ -26,7 +26,7 @@ TEST(Plan, OfOtherKindsOfJsonIsRefused) {
   EXPECT_EQ(plan_problem(json::parse("null")), "it is null; expected an object");
   EXPECT_EQ(plan_problem(json::parse("{}")), "it has no `target`");
   std::string longer(100, 'x');
-  EXPECT_EQ(plan_problem(json(longer)), "it is \"" + longer.substr(0, 59) + "...; expected an object");
+  EXPECT_EQ(plan_problem(json(longer)), "it is \"" + longer.substr(0, 59) + "... (102 bytes); expected an object");
 }
 
 // Every value is needed, and none may be of another type.
