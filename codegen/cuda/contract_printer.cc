@@ -18,8 +18,8 @@ constexpr int kWarpsAcross = 2, kLanesDown = 4, kLanesAcross = 8;  // of 256 thr
 /// in registers.
 class PlainProduct : public ProductPrinter {
  public:
-  PlainProduct(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp)
-      : ProductPrinter(p, cut, threads, out, next_temp),
+  PlainProduct(const Product& p, const ProductMapping& cut, int threads, bool at_packs, CppWriter& out, int& next_temp)
+      : ProductPrinter(p, cut, threads, at_packs, out, next_temp),
         bytes_(thread_tile_bytes(c_.dtype)),
         reg_(cut.tile_rows / kThreadSide),
         side_(cut.tile_rows),
@@ -149,12 +149,8 @@ class PlainProduct : public ProductPrinter {
   }
   void copy(const Tile& t) {
     if (!t.steps()) return copy_each(t);
-    if (t.packs) out_.open(fmt::format("if (nb_is_aligned({})) {{", cpp_name(k_.buffers[t.load->ref].name)));
-    copy_by_steps(t);
-    if (!t.packs) return;
-    out_.reopen("} else {");
-    copy_each(t);
-    out_.close();
+    if (!t.packs) return copy_by_steps(t);
+    by_packs({t.load->ref}, [&] { copy_by_steps(t); }, [&] { copy_each(t); });
   }
   void copy_by_steps(const Tile& t) {
     out_.line("#pragma unroll");
@@ -223,17 +219,18 @@ class PlainProduct : public ProductPrinter {
   void finish() override {
     std::optional<Epilogue> e = epilogue();
     const int width = e ? std::min(e->packs.width, pack_) : 1;
-    if (width > 1) {
-      out_.open(fmt::format("if ({}) {{", admit_packs(k_, e->packs.buffers)));
+    auto one_by_one = [&] {
+      open_results(1);
+      element(row(), column(), "acc_[i_][j_]");
+      close_results();
+    };
+    if (width == 1) return one_by_one();
+    auto packs = [&] {
       open_results(width);
       pack(*e, width, row(), column(), "acc_[i_][j_ + l_]");
       close_results();
-      out_.reopen("} else {");
-    }
-    open_results(1);
-    element(row(), column(), "acc_[i_][j_]");
-    close_results();
-    if (width > 1) out_.close();
+    };
+    by_packs(e->packs.buffers, packs, one_by_one);
   }
   void open_results(int width) {
     out_.line("#pragma unroll");
@@ -259,9 +256,9 @@ std::vector<TensorMap> print_product(const Product& p, const ProductMapping& cut
                                      int& next_temp) {
   if (cut.by == ProductMapping::By::kWarpgroups) return print_by_warpgroups(p, cut, threads, at_packs, out, next_temp);
   if (cut.by == ProductMapping::By::kWarps)
-    print_on_tensor_cores(p, cut, threads, out, next_temp);
+    print_on_tensor_cores(p, cut, threads, at_packs, out, next_temp);
   else
-    PlainProduct(p, cut, threads, out, next_temp).run();
+    PlainProduct(p, cut, threads, at_packs, out, next_temp).run();
   return {};
 }
 

@@ -190,14 +190,8 @@ class KernelPrinter {
     print_turned(k_, *turned, m.parallel, s.body, body_, next_temp_);
     close_grid(g, suffix());
   }
-  // By packs, or, unless all addresses are known to admit them, else what `otherwise` prints.
   void by_packs(const std::vector<int>& buffers, const std::function<void()>& packs, const std::function<void()>& otherwise) {
-    if (at_packs_) return packs();
-    body_.open(fmt::format("if ({}) {{", admit_packs(k_, buffers)));
-    packs();
-    body_.reopen("} else {");
-    otherwise();
-    body_.close();
+    print_by_packs(k_, buffers, at_packs_, body_, packs, otherwise);
   }
   void iterations(const TeamMapping& m, const Body& body, TeamPrinter& printer) {
     auto one_by_one = [&] { printer.share_out(m.parallel, m.serial, body); };

@@ -12,10 +12,16 @@ using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 // Words that Philox makes at a time (nb_philox_block of prelude.cuh).
 constexpr int64_t kWords = 4;
 
-std::string admit_packs(const Kernel& k, const std::vector<int>& buffers) {
-  std::string out;
-  for (int buffer : buffers) out += fmt::format("{}nb_is_aligned({})", out.empty() ? "" : " && ", cpp_name(k.buffers[buffer].name));
-  return out;
+void print_by_packs(const Kernel& k, const std::vector<int>& buffers, bool at_packs, CppWriter& out, const std::function<void()>& packs,
+                    const std::function<void()>& otherwise) {
+  if (at_packs) return packs();
+  std::string aligned;
+  for (int buffer : buffers) aligned += fmt::format("{}nb_is_aligned({})", aligned.empty() ? "" : " && ", cpp_name(k.buffers[buffer].name));
+  out.open(fmt::format("if ({}) {{", aligned));
+  packs();
+  out.reopen("} else {");
+  otherwise();
+  out.close();
 }
 
 PackPlace buffer_place(const Kernel& k, int buffer, const std::vector<Expr>& at) {

@@ -1,6 +1,7 @@
 // Prints what a thread reads and writes along one axis by packs of neighbouring elements.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -17,8 +18,10 @@ struct PackPlace {
   std::vector<kernel_ir::Expr> at;    ///< where the loops stand
   ir::Shape shape;
 };
-/// The condition that all of these buffers begin where packs may.
-std::string admit_packs(const kernel_ir::Kernel& kernel, const std::vector<int>& buffers);
+/// Prints what moves by packs where all of these buffers begin at multiples of 16 bytes, and else `otherwise`; nothing is asked at run
+/// time where `at_packs` says that all arrays do.
+void print_by_packs(const kernel_ir::Kernel& kernel, const std::vector<int>& buffers, bool at_packs, CppWriter& out,
+                    const std::function<void()>& packs, const std::function<void()>& otherwise);
 
 PackPlace buffer_place(const kernel_ir::Kernel& kernel, int buffer, const std::vector<kernel_ir::Expr>& at);
 PackPlace row_place(const kernel_ir::Kernel& kernel, int value, const std::vector<kernel_ir::Expr>& at);

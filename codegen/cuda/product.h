@@ -18,8 +18,8 @@ using kernel_ir::Product;
 
 class ProductPrinter {
  public:
-  ProductPrinter(const Product& p, const kernel_ir::ProductMapping& cut, int threads, CppWriter& out, int& next_temp)
-      : k_(p.kernel), p_(p), c_(p.c), cut_(cut), threads_(threads), out_(out), next_temp_(next_temp) {}
+  ProductPrinter(const Product& p, const kernel_ir::ProductMapping& cut, int threads, bool at_packs, CppWriter& out, int& next_temp)
+      : k_(p.kernel), p_(p), c_(p.c), cut_(cut), threads_(threads), at_packs_(at_packs), out_(out), next_temp_(next_temp) {}
   virtual ~ProductPrinter() = default;
 
   void run();
@@ -48,6 +48,9 @@ class ProductPrinter {
     kernel_ir::Packs packs;
   };
   std::optional<Epilogue> epilogue() const;
+  void by_packs(const std::vector<int>& buffers, const std::function<void()>& packs, const std::function<void()>& otherwise) {
+    print_by_packs(k_, buffers, at_packs_, out_, packs, otherwise);
+  }
   /// Declares m and the first n of a pack, goes on with the next where they are out of range, and prints what follows the
   /// product. `width`: elements, at most those of the epilogue's packs, of which packs of fewer are parts. `value`: its element `l_`.
   void pack(const Epilogue& epilogue, int width, const std::string& m, const std::string& n, const std::string& value);
@@ -58,7 +61,8 @@ class ProductPrinter {
   const Product& p_;
   const kernel_ir::Contraction& c_;
   const kernel_ir::ProductMapping& cut_;
-  int threads_;  ///< of a block
+  int threads_;    ///< of a block
+  bool at_packs_;  ///< whether all arrays begin at multiples of 16 bytes
   CppWriter& out_;
   int& next_temp_;
   std::map<int, ValuePlace> places_;
@@ -68,7 +72,7 @@ class ProductPrinter {
 };
 
 /// Products of f32 sums whose factors are both bf16, f16, 8-bit floats, or f32 rounded to tf32.
-void print_on_tensor_cores(const Product& p, const kernel_ir::ProductMapping& cut, int threads, CppWriter& out,
+void print_on_tensor_cores(const Product& p, const kernel_ir::ProductMapping& cut, int threads, bool at_packs, CppWriter& out,
                            int& next_temp);
 /// Those of bf16, of f16 and of 8-bit floats whose copies move evenly, by wgmma of sm_90a. Returns and takes what print_product does.
 std::vector<kernel_ir::TensorMap> print_by_warpgroups(const Product& p, const kernel_ir::ProductMapping& cut, int threads, bool at_packs,

@@ -8,8 +8,9 @@ namespace nabla::codegen {
 
 using namespace kernel_ir;  // NOLINT: this file prints kernel_ir
 
-StagedProduct::StagedProduct(const Product& p, const ProductMapping& cut, int threads, int tile_k, CppWriter& out, int& next_temp)
-    : ProductPrinter(p, cut, threads, out, next_temp),
+StagedProduct::StagedProduct(const Product& p, const ProductMapping& cut, int threads, int tile_k, bool at_packs, CppWriter& out,
+                             int& next_temp)
+    : ProductPrinter(p, cut, threads, at_packs, out, next_temp),
       stages_(cut.stages),
       tile_k_(tile_k),
       dtype_(*common_dtype(p)),
@@ -72,16 +73,13 @@ void StagedProduct::fill_by_steps(const std::string& name, const FactorTile& o, 
   out_.close();
 }
 void StagedProduct::fill(const char* name, const FactorTile& o) {
-  if (o.packs) {
-    out_.open(fmt::format("if (nb_is_aligned({})) {{", cpp_name(k_.buffers[o.load->ref].name)));
-    if (std::optional<ir::Dim> step = step_of_copies(p_, o))
-      fill_by_steps(name, o, *step);
-    else
-      fill_by(name, o, pack_);
-    out_.reopen("} else {");
-  }
-  fill_by(name, o, 1);
-  if (o.packs) out_.close();
+  auto one_by_one = [&] { fill_by(name, o, 1); };
+  if (!o.packs) return one_by_one();
+  auto packs = [&] {
+    std::optional<ir::Dim> step = step_of_copies(p_, o);
+    step ? fill_by_steps(name, o, *step) : fill_by(name, o, pack_);
+  };
+  by_packs({o.load->ref}, packs, one_by_one);
 }
 void StagedProduct::fill_by(const std::string& name, const FactorTile& o, int width) {
   int along = (o.k_fast ? tile_k_ : o.rows) / width;  // packs along the fast axis
@@ -113,13 +111,8 @@ void StagedProduct::fill_by(const std::string& name, const FactorTile& o, int wi
 // 16 rows of a warp at a time go through shared memory, so that each lane stores packs of a row.
 void StagedProduct::finish() {
   std::optional<Epilogue> e = epilogue();
-  if (e) {
-    out_.open(fmt::format("if ({}) {{", admit_packs(k_, e->packs.buffers)));
-    finish_by_packs(*e);
-    out_.reopen("} else {");
-  }
-  finish_by_elements();
-  if (e) out_.close();
+  if (!e) return finish_by_elements();
+  by_packs(e->packs.buffers, [&] { finish_by_packs(*e); }, [&] { finish_by_elements(); });
 }
 void StagedProduct::finish_by_packs(const Epilogue& e) {
   int width = e.packs.width, along = columns_ * kFragmentColumns, pitch = epilogue_pitch(columns_);

@@ -14,7 +14,8 @@ namespace nabla::codegen {
 /// fragment may lie by turns in its upper and its lower half (`twined_rows_`), columns in it and in the next (`twined_columns_`).
 class StagedProduct : public ProductPrinter {
  protected:
-  StagedProduct(const Product& p, const kernel_ir::ProductMapping& cut, int threads, int tile_k, CppWriter& out, int& next_temp);
+  StagedProduct(const Product& p, const kernel_ir::ProductMapping& cut, int threads, int tile_k, bool at_packs, CppWriter& out,
+                int& next_temp);
 
   /// Where element x_ along a factor's own axis, y_ along k, lies in its tile.
   virtual std::string place(const kernel_ir::FactorTile& o) const = 0;

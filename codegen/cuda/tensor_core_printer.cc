@@ -13,8 +13,8 @@ constexpr int kStepBytes = 32;  // of k, in one mma
 /// (m16n8k8 of tf32), whose fragments are the same registers.
 class TensorCoreProduct : public StagedProduct {
  public:
-  TensorCoreProduct(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp)
-      : StagedProduct(p, cut, threads, kTensorTileBytes / bytes_of(*common_dtype(p)), out, next_temp),
+  TensorCoreProduct(const Product& p, const ProductMapping& cut, int threads, bool at_packs, CppWriter& out, int& next_temp)
+      : StagedProduct(p, cut, threads, kTensorTileBytes / bytes_of(*common_dtype(p)), at_packs, out, next_temp),
         warps_across_(threads / (32 * kWarpsDown)) {
     rows_ = cut.tile_rows / (kWarpsDown * kFragmentRows);
     columns_ = cut.tile_columns / (warps_across_ * kFragmentColumns);
@@ -164,8 +164,8 @@ class TensorCoreProduct : public StagedProduct {
 
 }  // namespace
 
-void print_on_tensor_cores(const Product& p, const ProductMapping& cut, int threads, CppWriter& out, int& next_temp) {
-  TensorCoreProduct(p, cut, threads, out, next_temp).run();
+void print_on_tensor_cores(const Product& p, const ProductMapping& cut, int threads, bool at_packs, CppWriter& out, int& next_temp) {
+  TensorCoreProduct(p, cut, threads, at_packs, out, next_temp).run();
 }
 
 }  // namespace nabla::codegen

@@ -14,7 +14,7 @@ namespace {
 class WarpgroupPrinter : public StagedProduct {
  public:
   WarpgroupPrinter(const Product& p, const ProductMapping& cut, int threads, bool at_packs, CppWriter& out, int& next_temp)
-      : StagedProduct(p, cut, threads, kWarpgroupTileBytes / bytes_of(*common_dtype(p)), out, next_temp) {
+      : StagedProduct(p, cut, threads, kWarpgroupTileBytes / bytes_of(*common_dtype(p)), at_packs, out, next_temp) {
     rows_ = 1, columns_ = cut.tile_columns / kFragmentColumns;
     a_.elements = cut.tile_rows * tile_k_, b_.elements = cut.tile_columns * tile_k_;
     std::optional<FactorMap> a = at_packs ? factor_map(p, a_) : std::nullopt, b = at_packs ? factor_map(p, b_) : std::nullopt;

@@ -41,6 +41,38 @@ TEST(Alignment, RowsOfWholePacksBeginAtPacks) {
   EXPECT_FALSE(found.asks);
 }
 
+// Factors and results of products of all kinds: f32 by multiply-adds, rounded to tf32, bf16 by warps and by warpgroups.
+TEST(Alignment, ProductsOfWholeArraysAskNothing) {
+  struct Case {
+    const char* target;
+    const char* dtype;
+    bool tf32;
+  };
+  for (const Case& c : {Case{"sm_90a", "f32", false}, {"sm_90a", "f32", true}, {"sm_80", "bf16", false}, {"sm_90a", "bf16", false}}) {
+    const std::string text = fmt::format(R"(nabla 1 flat
+entry main calls @main {{
+  inputs x, w, b
+  outputs y
+}}
+func @main(%x: {0}[128,256], %w: {0}[256,128], %b: {0}[128]) {{
+  %p = dot_general(%x, %w) {{lhs_contract=[1], rhs_contract=[0]}}
+  %r = broadcast_in_dim(%b) {{dims=[1], shape=[128,128]}}
+  %y = add(%p, %r)
+  return %y
+}}
+)", c.dtype);
+    Result<ir::Module> m = ir::parse_module(text, "m.nbl", ops::all_ops());
+    ASSERT_TRUE(m.ok()) << to_string(m.errors());
+    Result<driver::CompiledModule> lowered = driver::lower_module(*m, {.target = c.target, .library = false, .tf32 = c.tf32});
+    ASSERT_TRUE(lowered.ok()) << to_string(lowered.errors());
+    CudaCode code = print_cuda(lowered->planned, lowered->target).value();
+    for (const SourceFile& s : code.sources) {
+      EXPECT_NE(s.text.find("float acc_["), std::string::npos) << c.dtype;
+      EXPECT_EQ(s.text.find("if (nb_is_aligned("), std::string::npos) << c.target << " " << c.dtype;
+    }
+  }
+}
+
 // Rows of 24 bytes: the second one begins where no pack does. The kernel beside the loop asks nothing.
 TEST(Alignment, RowsBetweenPacksAreAskedFor) {
   Found found = rows_of(6);
