@@ -86,7 +86,8 @@ entry main calls @main {
   outputs y
 }
 func @main(%x: bf16[512,512]) {
-  %y = dot_general(%x, %x) {lhs_contract=[1], rhs_contract=[0]}
+  %p = dot_general(%x, %x) {lhs_contract=[1], rhs_contract=[0]}
+  %y = dot_general(%p, %x) {lhs_contract=[1], rhs_contract=[0]}
   return %y
 }
 )";
