@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "codegen/compiler_messages.h"
@@ -156,13 +157,18 @@ void compile_or_find(const NvrtcLibrary& nvrtc, const ir::Target& target, const 
 // is where the process has a handler, is thrown here once all have ended.
 void compile_all(const NvrtcLibrary& nvrtc, const ir::Target& target, const ToolchainOptions& options,
                  std::vector<Unit>& units) {
+  // The longest texts first: what is begun last ends last, and the others wait for it.
+  std::vector<size_t> order(units.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  auto length = [&](size_t unit) { return units[unit].source->text.size(); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return length(a) > length(b); });
   std::atomic<size_t> next{0};
   std::mutex said;
   size_t done = 0;
   std::exception_ptr thrown;
   auto work = [&] {
-    for (size_t i; (i = next++) < units.size();) {
-      compile_or_find(nvrtc, target, options.cache_dir, units[i]);
+    for (size_t i; (i = next++) < order.size();) {
+      compile_or_find(nvrtc, target, options.cache_dir, units[order[i]]);
       std::lock_guard one_at_a_time(said);
       if (options.progress) options.progress(++done, units.size());
     }
