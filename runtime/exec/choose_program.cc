@@ -1,6 +1,7 @@
 #include "runtime/exec/choose_program.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "runtime/device/cpu.h"
 #include "runtime/format/program_check.h"
@@ -106,6 +107,16 @@ class Chooser {
   std::optional<CudaDevice> gpu_;
 };
 
+/// Which of the class's programs the user may have meant by a target that it lacks. Names of GPUs are numbers: which letters are near says
+/// nothing there, but code of one may run on another.
+std::string meant(const format::BundleClass& of, const std::string& target, const std::vector<std::string>& known) {
+  if (!target.starts_with("sm_") && !target.starts_with("compute_")) return did_you_mean(target, known);
+  const int capability = std::atoi(target.c_str() + target.find('_') + 1);
+  for (const Program* p : of.programs)
+    if (p->compute() > 0 && fits(*p, capability)) return fmt::format("; code for `{}` runs there", view(p->target()));
+  return "";
+}
+
 Result<Chosen> choose_named(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target,
                             int gpu) {
   std::vector<std::string> known;
@@ -118,11 +129,9 @@ Result<Chosen> choose_named(const format::Bundle& bundle, const format::BundleCl
     chooser.advise(*program, runs.errors()[0]);
     return std::move(runs.errors());
   }
-  // Names of GPUs differ in a digit: that the letters are near says nothing about what runs there.
-  const bool gpu_name = target.starts_with("sm_") || target.starts_with("compute_");
   Diagnostic d = error(Code::kUnknownTarget, "{} has no program for `{}`; it has {}{}", bundle.what(), target, targets_of(of),
-                       gpu_name ? "" : did_you_mean(target, known));
-  d.help = gpu_name ? "pass none: then the first of these that fits the machine's GPU is run" : "pass one of these targets, or none";
+                       meant(of, target, known));
+  d.help = "pass one of these targets, or none";
   return d;
 }
 
