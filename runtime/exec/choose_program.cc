@@ -1,7 +1,7 @@
 #include "runtime/exec/choose_program.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 
 #include "runtime/device/cpu.h"
 #include "runtime/format/program_check.h"
@@ -111,7 +111,8 @@ class Chooser {
 /// nothing there, but code of one may run on another.
 std::string meant(const format::BundleClass& of, const std::string& target, const std::vector<std::string>& known) {
   if (!target.starts_with("sm_") && !target.starts_with("compute_")) return did_you_mean(target, known);
-  const int capability = std::atoi(target.c_str() + target.find('_') + 1);
+  int capability = 0;  // of what is no number, and of larger ones than any GPU's
+  std::from_chars(target.data() + target.find('_') + 1, target.data() + target.size(), capability);
   for (const Program* p : of.programs)
     if (p->compute() > 0 && fits(*p, capability)) return fmt::format("; code for `{}` runs there", view(p->target()));
   return "";

@@ -104,7 +104,9 @@ TEST(GpuFailure, TheFirstProgramThatCanRunIsTakenAndSkippingIsSaid) {
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
     EXPECT_EQ(text(open_bytes(bundle, {.target = "sm_90"})),
               "E0404 toy.nbundle has no program for `sm_90`; it has sm_90a, cpu:x86-64; code for `sm_90a` runs there");
-    EXPECT_EQ(text(open_bytes(bundle, {.target = "sm_89"})), "E0404 toy.nbundle has no program for `sm_89`; it has sm_90a, cpu:x86-64");
+    for (const char* target : {"sm_89", "sm_", "compute_x", "sm_4294967386"})
+      EXPECT_EQ(text(open_bytes(bundle, {.target = target})),
+                fmt::format("E0404 toy.nbundle has no program for `{}`; it has sm_90a, cpu:x86-64", target));
     auto ptx = toy_gpu_program([](ProgramT& p) { p.target = "compute_80", p.compute = 80, p.ptx = true, p.specific = false; });
     EXPECT_EQ(text(open_bytes(toy_gpu_bundle(*ptx), {.target = "sm_80"})),
               "E0404 toy.nbundle has no program for `sm_80`; it has compute_80; code for `compute_80` runs there");
