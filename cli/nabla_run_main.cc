@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -25,7 +26,6 @@
 #include "runtime/format/bundle_reader.h"
 #include "runtime/format/executable.h"
 #include "runtime/format/process.h"
-#include "runtime/format/program_check.h"
 #include "runtime/format/ranks_generated.h"
 #include "runtime/format/sha256.h"
 #include "runtime/signature/signature.h"
@@ -190,15 +190,10 @@ uint32_t count_of_ranks(const format::Bundle& bundle) { return bundle.ranks() ==
 Status check_engine(const format::Bundle& bundle, const RankOptions& ranks) {
   if (ranks.engine != "nccl") return Ok{};
   for (const format::BundleClass& of : bundle.classes()) {
-    std::string targets;
-    bool gpus = false;
-    for (const format::Program* p : of.programs) {
-      gpus |= p->compute() > 0;
-      targets += fmt::format("{}{}", targets.empty() ? "" : ", ", format::view(p->target()));
-    }
-    if (!gpus)
+    if (std::none_of(of.programs.begin(), of.programs.end(), [](const format::Program* p) { return p->compute() > 0; }))
       return option_error("compile it for GPUs (nablac compile --target sm_90a), or run it with --engine mpi",
-                          "--engine nccl moves values from GPU to GPU, and {} is for CPUs alone: {}", bundle.what(), targets);
+                          "--engine nccl moves values from GPU to GPU, and {} is for CPUs alone: {}", bundle.what(),
+                          format::targets_of(of));
   }
   return Ok{};
 }

@@ -16,8 +16,7 @@ std::string join(std::string list, std::string_view item) {
 
 std::string class_text(const format::Ranks& ranks, const format::Class& k, const format::BundleClass& of) {
   const format::Program& program = *of.programs[0];
-  std::string targets, entries, groups;
-  for (const format::Program* p : of.programs) targets = join(targets, view(p->target()));
+  std::string entries, groups;
   for (uint32_t e = 0; e < size_of(program.entries()); ++e)
     entries = join(entries, view(program.entries()->Get(e)->name()));
   for (uint32_t g = 0; g < size_of(k.groups()); ++g) {
@@ -26,7 +25,7 @@ std::string class_text(const format::Ranks& ranks, const format::Class& k, const
   }
   std::string out = fmt::format("\nclass {}: {} from rank {} on\n", of.name,
                                 counted(count_of(format::digits_of(k.digits())), "rank"), k.first());
-  out += fmt::format("  targets  {}\n  entries  {}\n", targets, entries);
+  out += fmt::format("  targets  {}\n  entries  {}\n", targets_of(of), entries);
   out += fmt::format("  state    {} in {} bytes; arena {} bytes\n", counted(size_of(program.state()), "tensor"),
                      program.state_bytes(), program.arena_bytes());
   if (!groups.empty()) out += fmt::format("  groups   {}\n", groups);

@@ -30,7 +30,7 @@ namespace {
 struct CompileArgs {
   std::string input, output, emit = "bundle";
   ModuleOptions module;
-  bool no_cache = false, timing = false;
+  bool timing = false;
 };
 
 // nabla-run lies beside nablac, or where $NABLA_RUN says.
@@ -69,7 +69,6 @@ void show_progress(const std::string& target, size_t done, size_t all) {
 }
 
 Status run(CompileArgs& args) {
-  args.module.compile.cache = !args.no_cache;
   args.module.compile.passes.reproduce = [](const ir::Module& before, const std::string& command) {
     keep_reproducer(before, command, {std::cout, std::cerr});
   };
@@ -119,7 +118,7 @@ void add_compile(CLI::App& app, int& exit_code) {
   args->module.add(*command);
   command->add_option("--jobs", args->module.compile.jobs, "compiler processes; default: one per CPU")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--no-cache", args->no_cache, "compile every kernel anew");
+  command->add_flag_callback("--no-cache", [args] { args->module.compile.cache = false; }, "compile every kernel anew");
   command->add_flag("--timing", args->timing, "print the time of each pass");
   command->callback([args, &exit_code] { exit_code = report(run(*args)); });
 }

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -160,8 +161,7 @@ void compile_all(const NvrtcLibrary& nvrtc, const ir::Target& target, const Tool
   // The longest texts first: what is begun last ends last, and the others wait for it.
   std::vector<size_t> order(units.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  auto length = [&](size_t unit) { return units[unit].source->text.size(); };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return length(a) > length(b); });
+  std::ranges::stable_sort(order, std::greater(), [&](size_t unit) { return units[unit].source->text.size(); });
   std::atomic<size_t> next{0};
   std::mutex said;
   size_t done = 0;

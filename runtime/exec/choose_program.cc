@@ -27,12 +27,6 @@ int needed_cuda(const Program& program) {
   return program.ptx() ? made_by : made_by / 1000 * 1000;
 }
 
-std::string targets_of(const format::BundleClass& of, const char* between = ", ") {
-  std::string out;
-  for (const Program* p : of.programs) out += fmt::format("{}{}", out.empty() ? "" : between, view(p->target()));
-  return out;
-}
-
 class Chooser {
  public:
   Chooser(const format::Bundle& bundle, const format::BundleClass& of, int ordinal)

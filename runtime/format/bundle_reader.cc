@@ -155,6 +155,12 @@ Status check_targets(const BundleClass& k, const std::string& what) {
 
 }  // namespace
 
+std::string targets_of(const BundleClass& of, const char* between) {
+  std::string out;
+  for (const Program* p : of.programs) out += fmt::format("{}{}", out.empty() ? "" : between, view(p->target()));
+  return out;
+}
+
 Result<CheckedPrograms> check_programs(const std::vector<std::string>& names, const FindMember& find,
                                        const std::string& what) {
   CheckedPrograms out;

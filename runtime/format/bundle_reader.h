@@ -47,6 +47,8 @@ struct BundleClass {
   std::string folder;                    ///< of its members: "class/NAME/"; of a bundle for one rank ""
   std::vector<const Program*> programs;  ///< at least one, each for another target, with the same entries and state
 };
+/// "sm_90a, cpu:x86-64-v3": what the class's programs are for, in their order.
+std::string targets_of(const BundleClass& of, const char* between = ", ");
 
 /// A verified bundle; it keeps its file mapped.
 class Bundle {
