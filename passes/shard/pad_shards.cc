@@ -1,6 +1,7 @@
 #include "passes/shard/pad_shards.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "ir/linearity.h"
@@ -32,13 +33,24 @@ Val scalar_of(ir::FunctionBuilder& b, const kernel_ir::Expr& number, DType dtype
   return b.constant(value);
 }
 
+// What a test finds where padding counts that should not: NaN, or the largest integer.
+Literal poison_of(DType dtype) {
+  Literal out(dtype, {});
+  if (is_float(dtype))
+    out.set(0, std::numeric_limits<double>::quiet_NaN());
+  else
+    out.set_i(0, dtype == DType::kBool ? 1 : kernel_ir::identity_of(Combiner::kMin, dtype)->integer);
+  return out;
+}
+
 /// A function of which some dimensions are longer.
 class PaddedFunction {
  public:
-  /// `most`: bytes of a value that an op may get without its padding.
-  PaddedFunction(const Function& f, const ir::Module& made, const PaddedDims& dims, PassContext& context, int64_t most)
-      : f_(f), dims_(dims), index_(dims.index(f.name)), context_(context), most_(most), b_(f.name, context.ops, &made),
-        values_(f.values.size()) {}
+  /// `most`: bytes of a value that an op may get without its padding. `probe` may be null.
+  PaddedFunction(const Function& f, const ir::Module& made, const PaddedDims& dims, PassContext& context, int64_t most,
+                 PaddingProbe* probe)
+      : f_(f), dims_(dims), index_(dims.index(f.name)), context_(context), most_(most), probe_(probe),
+        b_(f.name, context.ops, &made), values_(f.values.size()) {}
 
   Result<ir::FunctionPtr> run() {
     bool inner = dims_.is_called(f_.name);
@@ -161,11 +173,30 @@ class PaddedFunction {
     for (size_t r = 0; r < results.size(); ++r) set(n.results[r], fitted(results[r], dims_.shape(index_, n.results[r])));
   }
   void set(ValueId id, Val v) {
+    if (probe_) v = probed(id, v);
     values_[id] = v;
     const ir::Value& from = f_.values[id];
     const ir::Value& now = b_.function().values[static_cast<size_t>(v.id)];
     if (!from.name.empty() && now.name.empty()) b_.name_value(v, from.name);
     if (from.sharding && !now.sharding) b_.lay_out(v, dims_.is_padded(index_, id) ? even(*from.sharding) : from.sharding);
+  }
+
+  // For tests: records the padding that is claimed to be zero, and writes NaN into all other padding.
+  Val probed(ValueId id, Val v) {
+    const Shape& valid = f_.type(id).shape;
+    std::vector<int> zero, other;
+    for (int d = 0; d < v.rank(); ++d)
+      if (auto k = static_cast<size_t>(d); !(v.shape()[k] == valid[k])) (zeros_.count({v.id, d}) ? zero : other).push_back(d);
+    for (int d : other) {
+      Val keep = is_element(v, d, valid[static_cast<size_t>(d)]);
+      for (int z : zero) keep = b_.op("or", {keep, b_.op("not", {is_element(v, z, valid[static_cast<size_t>(z)])})});
+      v = ir::select(keep, v, ir::broadcast_in_dim(b_.constant(poison_of(v.dtype())), v.shape(), {}));
+    }
+    for (int d : zero) {
+      zeros_.insert({v.id, d});
+      probe_->zeros.push_back({f_.name, v.id, d, valid[static_cast<size_t>(d)]});
+    }
+    return v;
   }
 
   bool uniform_constant(const Node& n) {
@@ -304,15 +335,20 @@ class PaddedFunction {
     Val number = b_.op("element_count", {}, {{"shape", Shape{size}}, {"dtype", dtype}});
     return ir::broadcast_in_dim(number, shape, {});
   }
+  // Shaped like v: is the position along `dim` before the padding?
+  Val is_element(Val v, int dim, const Dim& valid) {
+    Val at = b_.op("iota", {}, {{"shape", v.shape()}, {"axis", static_cast<int64_t>(dim)}, {"dtype", DType::kI64}});
+    return b_.op("lt", {at, spread(valid, DType::kI64, v.shape())});
+  }
   // With the combiner's identity from `valid` on.
   Val masked(Val v, int dim, const Dim& valid, Combiner combiner) {
     if (v.shape()[static_cast<size_t>(dim)] == valid) return v;
     if (combiner == Combiner::kSum && zeros_.count({v.id, dim})) return v;
     auto key = std::make_tuple(v.id, dim, combiner);
     if (auto known = masks_.find(key); known != masks_.end()) return known->second;
-    Val at = b_.op("iota", {}, {{"shape", v.shape()}, {"axis", static_cast<int64_t>(dim)}, {"dtype", DType::kI64}});
+    Val elements = is_element(v, dim, valid);
     Val identity = scalar_of(b_, kernel_ir::identity_of(combiner, v.dtype()), v.dtype());
-    Val out = ir::select(b_.op("lt", {at, spread(valid, DType::kI64, v.shape())}), v, ir::broadcast_in_dim(identity, v.shape(), {}));
+    Val out = ir::select(elements, v, ir::broadcast_in_dim(identity, v.shape(), {}));
     if (combiner == Combiner::kSum) zeros_.insert({out.id, dim});
     for (int d = 0; d < v.rank(); ++d)
       if (combiner == Combiner::kSum && zeros_.count({v.id, d})) zeros_.insert({out.id, d});
@@ -327,21 +363,24 @@ class PaddedFunction {
         return true;
     return false;
   }
+  // Records the dimensions of a result whose padding is zero because it is zero in all operands. Zeros stay at their
+  // positions only along a factor that maps positions one to one: a running sum carries its total into the padding.
   void note_zeros(size_t r, Val made, const Factors& factors, const ir::Shard& longer, const std::vector<Val>& operands) {
     for (size_t d = 0; d < factors.results[r].size(); ++d) {
       const std::vector<int>& dim = factors.results[r][d];
-      if (dim.empty() || longer.sizes[static_cast<size_t>(dim[0])] == factors.factors[static_cast<size_t>(dim[0])].size) continue;
+      if (dim.empty()) continue;
+      auto k = static_cast<size_t>(dim[0]);
+      if (longer.sizes[k] == factors.factors[k].size || factors.factors[k].kind != Factors::Kind::kPass) continue;
       bool zero = true;
-      for (size_t i = 0; i < operands.size(); ++i) {
-        bool found = false;
-        for (size_t e = 0; e < factors.operands[i].size(); ++e) {
-          const std::vector<int>& of = factors.operands[i][e];
-          found |= !of.empty() && of[0] == dim[0] && zeros_.count({operands[i].id, static_cast<int>(e)});
-        }
-        zero &= found;
-      }
+      for (size_t i = 0; zero && i < operands.size(); ++i) zero = has_zeros(operands[i], factors.operands[i], dim[0]);
       if (zero) zeros_.insert({made.id, static_cast<int>(d)});
     }
+  }
+  // Is the padding of the operand's dimension along the factor zero?
+  bool has_zeros(Val operand, const Factors::Tensor& dims, int factor) const {
+    for (size_t e = 0; e < dims.size(); ++e)
+      if (!dims[e].empty() && dims[e][0] == factor && zeros_.count({operand.id, static_cast<int>(e)})) return true;
+    return false;
   }
 
   const Function& f_;
@@ -349,6 +388,7 @@ class PaddedFunction {
   int index_;
   PassContext& context_;
   int64_t most_;
+  PaddingProbe* probe_;
   ir::FunctionBuilder b_;
   std::vector<Val> values_;                                  // by value of f_, of the padded shape
   std::set<std::pair<ValueId, int>> zeros_;                  // dimensions whose padding is zero
@@ -378,6 +418,10 @@ std::shared_ptr<const ir::Module> opened(const ir::Module& m, const PaddedDims& 
 }  // namespace
 
 Result<ir::Module> pad_shards(const ir::Module& given, PassContext& context) {
+  return pad_shards_probed(given, context, nullptr);
+}
+
+Result<ir::Module> pad_shards_probed(const ir::Module& given, PassContext& context, PaddingProbe* probe) {
   auto module = std::make_shared<const ir::Module>(given);
   const int64_t multiple = is_deterministic(context) ? kGranules : 1;
   auto dims = std::make_unique<PaddedDims>(*module, multiple);
@@ -391,7 +435,7 @@ Result<ir::Module> pad_shards(const ir::Module& given, PassContext& context) {
   int64_t most = NABLA_TRY(bytes_option(context, "max-gather-bytes")).value_or(INT64_MAX);
   ir::Module out = *module;
   for (const ir::FunctionPtr& f : NABLA_TRY(bottom_up(*module)))
-    out.set(NABLA_TRY(PaddedFunction(*f, out, *dims, context, most).run()));
+    out.set(NABLA_TRY(PaddedFunction(*f, out, *dims, context, most, probe).run()));
   return out;
 }
 

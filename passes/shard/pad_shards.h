@@ -13,4 +13,19 @@ namespace nabla::passes {
 /// `slice` before results, and the padding of what leaves an entry is zero. The same module where there is nothing to pad.
 Result<ir::Module> pad_shards(const ir::Module& module, PassContext& context);
 
+/// What a test needs to check the padding that the pass relies on.
+struct PaddingProbe {
+  /// The padding of a value of the result is zero: the elements from `valid` on along `dim`.
+  struct Zeros {
+    std::string function;
+    ir::ValueId value;
+    int dim;
+    ir::Dim valid;
+  };
+  std::vector<Zeros> zeros;
+};
+/// The same, for tests. All padding of which the pass does not claim that it is zero is NaN (of integers the largest
+/// number), so that an op that reads it gives a wrong result. The claims are appended to `probe`. Null: neither.
+Result<ir::Module> pad_shards_probed(const ir::Module& module, PassContext& context, PaddingProbe* probe);
+
 }  // namespace nabla::passes

@@ -33,6 +33,41 @@ Literal counting(std::vector<int64_t> shape, double first = 1) {
   return out;
 }
 
+// The position of an element along a dimension.
+int64_t position(const std::vector<int64_t>& shape, int64_t element, int dim) {
+  for (size_t d = shape.size(); d-- > static_cast<size_t>(dim) + 1;) element /= shape[d];
+  return element % shape[static_cast<size_t>(dim)];
+}
+
+// Poisons the padding, and compares the whole padded function with the one that it was made of. Then looks into all
+// padding of @function that is claimed to be zero.
+void expect_padding_as_claimed(const ir::Module& flat, const std::string& function, const std::vector<Literal>& args,
+                               const std::vector<Literal>& expected, const std::string& what,
+                               std::optional<property::Tolerance> tolerance = std::nullopt) {
+  ir::Target target;
+  passes::PassContext context{ops::all_ops(), target};
+  passes::PaddingProbe probe;
+  Result<ir::Module> padded = passes::pad_shards_probed(flat, context, &probe);
+  ASSERT_TRUE(padded.ok()) << what << to_string(padded.errors());
+  auto difference = property::difference(expected, transforms::run(*padded, function, args), tolerance);
+  ASSERT_FALSE(difference) << what << ", poisoned: " << *difference << "\n" << print(*padded);
+  ir::Function f = *padded->find(function);
+  f.results.clear();
+  std::vector<passes::PaddingProbe::Zeros> claims;
+  for (const auto& claim : probe.zeros)
+    if (claim.function == function) claims.push_back(claim), f.results.push_back(claim.value);
+  ir::Module observed = *padded;
+  observed.set(std::make_shared<const ir::Function>(f));
+  std::vector<Literal> values = transforms::run(observed, function, args);
+  for (size_t i = 0; i < claims.size(); ++i)
+    for (int64_t k = 0; k < values[i].size(); ++k)
+      if (position(values[i].shape(), k, claims[i].dim) >= claims[i].valid.value()) {
+        ASSERT_EQ(is_float(values[i].dtype()) ? values[i].get(k) : static_cast<double>(values[i].get_i(k)), 0)
+            << what << ": padding of dimension " << claims[i].dim << " of " << ir::value_name(f, claims[i].value) << "\n"
+            << print(*padded);
+      }
+}
+
 // Runs @f, and compares with one rank.
 ShardedRun same(const std::string& text, const std::vector<Literal>& args) {
   ir::Module m = parsed(text);
@@ -43,6 +78,7 @@ ShardedRun same(const std::string& text, const std::vector<Literal>& args) {
   if (!got.ok()) return {};
   auto difference = property::difference(expected, got->results);
   EXPECT_FALSE(difference) << *difference << print(got->sharded) << print(got->local);
+  expect_padding_as_claimed(m, "f", args, expected, "@f");
   return std::move(*got);
 }
 
@@ -148,6 +184,33 @@ TEST(Padding, MoreThanMayBeGatheredIsRefused) {
             "argsort has no rule that masks padding: %x would be gathered, 20 bytes on every rank, at most 16 are allowed");
 }
 
+// A running value carries its total into the padding behind the last element.
+TEST(Padding, SumsOfRunningValuesAreMasked) {
+  for (const char* op : {"cumsum", "cumprod", "cummax", "cummin"})
+    for (const char* attrs : {"axis=0", "axis=0, exclusive=true", "axis=0, reverse=true"}) {
+      if (std::string(op) != "cumsum" && std::string(attrs).find("exclusive") != std::string::npos) continue;
+      same(fmt::format("func @f(%x: f32[10@tp] allow_padding) -> (f32[], f32[], f32[10]) {{\n  %c = {}(%x) {{{}}}\n"
+                       "  %n = neg(%c)\n  %s = reduce_sum(%n) {{axes=[0]}}\n"
+                       "  %d = dot_general(%c, %c) {{lhs_contract=[0], rhs_contract=[0]}}\n  return %s, %d, %c\n}}\n",
+                       op, attrs),
+           {counting({10}, -3)});
+    }
+}
+
+TEST(Padding, StateThatARunningSumWritesIsZeroInThePadding) {
+  ir::Module m = parsed(
+      "state w: f32[10@tp] allow_padding\n"
+      "entry next calls @f {\n reads w\n writes w\n outputs s\n}\n"
+      "func @f(%w: f32[10@tp] allow_padding) -> (f32[10], f32[]) {\n  %c = cumsum(%w) {axis=0}\n"
+      "  %s = reduce_sum(%c) {axes=[0]}\n  return %c, %s\n}\n");
+  std::vector<Literal> expected = transforms::run(m, "f", {counting({10})});
+  expect_padding_as_claimed(m, "f", {counting({10})}, expected, "@f");
+  Result<ShardedRun> run = run_sharded(m, "f", {counting({10})});
+  ASSERT_TRUE(run.ok()) << to_string(run.errors());
+  EXPECT_FALSE(property::difference(expected, run->results)) << local_text(*run);
+  EXPECT_EQ(run->results[1].get(0), 220);
+}
+
 TEST(Padding, CarriesOfLoops) {
   same(R"(func @body(%c: f32[5], %x: f32[2]) -> (f32[5]) {
   %s = reduce_sum(%c) {axes=[0]}
@@ -189,6 +252,13 @@ TEST_P(PaddedOps, AreTheSame) {
     Comparison comparison = of_case(c, false, 3);
     comparison.draw = [&](const ir::Mesh& mesh, ir::Rng& rng) { return laid_out(property::single(c).function, mesh, rng, true); };
     expect_same(comparison);
+    for (uint64_t draw = 0; draw < samples(2) && !HasFatalFailure(); ++draw) {
+      ir::Module m = comparison.flat;
+      m.meshes = {kMeshes[(draw + c.seed) % 5]};
+      ir::Rng rng(c.seed * 17 + draw);
+      m.set(std::make_shared<const ir::Function>(laid_out(*m.find(comparison.function), m.meshes[0], rng, true)));
+      expect_padding_as_claimed(m, comparison.function, comparison.args, comparison.expected, comparison.what);
+    }
   }
 }
 
@@ -207,6 +277,7 @@ void expect_same(const ir::Module& flat, const std::string& function, const std:
   if (!got.ok() && got.errors()[0].code == Code::kBadSharding) return void(++count.refused);
   ASSERT_TRUE(got.ok()) << what << to_string(got.errors()) << print(flat);
   count.padded += got->padded;
+  ASSERT_NO_FATAL_FAILURE(expect_padding_as_claimed(flat, function, args, expected, what, property::Tolerance{1e-9}));
   auto text = property::difference(expected, got->results, property::Tolerance{1e-9});
   ASSERT_FALSE(text) << what << ": " << *text << "\n" << print(flat) << print(got->sharded) << print(got->local);
 }
@@ -227,6 +298,73 @@ TEST(PaddedPrograms, RandomFunctionsAndTheirGradientsAreTheSame) {
     }
   }
   EXPECT_GE(count.padded, 100);
+  EXPECT_EQ(count.refused, 0);
+}
+
+// Chains of ops that carry values along a dimension, move them, combine them, and are linear or not.
+ir::Function running_function(uint64_t seed) {
+  ir::Rng rng(seed);
+  ir::FunctionBuilder b("f", ops::all_ops());
+  const ir::Shape shape = {static_cast<int64_t>(3 + rng() % 9), static_cast<int64_t>(2 + rng() % 6)};
+  ir::Val x = b.param("x", {DType::kF64, shape}), y = b.param("y", {DType::kF64, shape});
+  std::vector<ir::Val> pool = {x, y};
+  auto any = [&] { return pool[rng() % pool.size()]; };
+  auto running = [&](const char* name, ir::Val v) {
+    ir::Attrs attrs = {{"axis", static_cast<int64_t>(rng() % 2)}, {"reverse", rng() % 3 == 0}};
+    if (std::string(name) == "cumsum") attrs.set("exclusive", rng() % 3 == 0);
+    return b.op(name, {v}, attrs);
+  };
+  auto along = [&](const char* name, ir::Val v) {
+    auto axis = static_cast<int64_t>(rng() % 2);
+    return ir::broadcast_in_dim(b.op(name, {v}, {{"axes", ir::Ints{axis}}}), shape, {1 - axis});
+  };
+  for (int step = 0; step < 6; ++step) {
+    switch (rng() % 8) {
+      case 0:
+      case 1:
+        pool.push_back(running("cumsum", any()));
+        break;
+      case 2:
+        pool.push_back(running(rng() % 2 ? "cumprod" : "cummax", b.op("tanh", {any()})));
+        break;
+      case 3:
+        pool.push_back(any() * 0.5);
+        break;
+      case 4:
+        pool.push_back(rng() % 2 ? any() + any() : any() - any());
+        break;
+      case 5:
+        pool.push_back(along(rng() % 2 ? "reduce_sum" : "reduce_max", any()) * 0.1);
+        break;
+      case 6:
+        pool.push_back(ir::transpose(b.op("cumsum", {ir::transpose(any(), {1, 0})}, {{"axis", int64_t(rng() % 2)}}), {1, 0}));
+        break;
+      default:
+        pool.push_back(b.op("exp", {b.op("tanh", {any()})}));
+    }
+  }
+  ir::Val last = pool.back(), other = any();
+  ir::Val product = b.op("dot_general", {last, other}, {{"lhs_contract", ir::Ints{0}}, {"rhs_contract", ir::Ints{0}}});
+  return b.finish({ir::reduce_sum(last, {0, 1}), product, ir::reduce_sum(other, {1}), last});
+}
+
+TEST(PaddedPrograms, RunningValuesAndTheirGradientsAreTheSame) {
+  Count count;
+  for (uint64_t seed = 1; seed <= samples(60); ++seed) {
+    ir::Module m;
+    transforms::add(m, running_function(seed));
+    transforms::add_wrapper(m, "g", "grad", "f", {{"wrt", ir::Ints{0, 1}}});
+    m = transforms::flattened(m);
+    m.meshes = {kMeshes[seed % 5]};
+    ir::Rng rng(seed);
+    for (const char* name : {"f", "g"}) {
+      m.set(std::make_shared<const ir::Function>(laid_out(*m.find(name), m.meshes[0], rng, true)));
+      std::vector<Literal> args = transforms::random_args(*m.find(name), seed);
+      expect_same(m, name, args, fmt::format("seed {} @{} on {}", seed, name, m.meshes[0].name), count);
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GE(count.padded, 60);
   EXPECT_EQ(count.refused, 0);
 }
 
