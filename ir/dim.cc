@@ -1,7 +1,9 @@
 #include "ir/dim.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string_view>
 
 #include "runtime/base/check.h"
 
@@ -46,6 +48,76 @@ Interval multiply(Interval x, Interval y) {
                  saturating_mul(x.max, y.max)};
   return {*std::min_element(p, p + 4), *std::max_element(p, p + 4)};
 }
+
+// A sum of products of numbers that are each in a range.
+struct Polynomial {
+  struct Term {
+    int64_t coefficient;
+    std::vector<int> factors;  // indices into `ranges`, repeated for powers
+  };
+  std::vector<Interval> ranges;
+  std::vector<Term> terms;
+
+  // Adds the ranges of the terms. Exact if no number is in two terms of opposite sign.
+  Interval sum() const {
+    Interval out{0, 0};
+    for (const Term& t : terms) {
+      Interval product{t.coefficient, t.coefficient};
+      for (int f : t.factors) product = multiply(product, ranges[f]);
+      out = add(out, product);
+    }
+    return out;
+  }
+  Polynomial derivative(int number) const {
+    Polynomial out{ranges, {}};
+    for (Term t : terms) {
+      auto power = std::count(t.factors.begin(), t.factors.end(), number);
+      if (power == 0) continue;
+      t.coefficient = saturating_mul(t.coefficient, power);
+      t.factors.erase(std::find(t.factors.begin(), t.factors.end(), number));
+      out.terms.push_back(std::move(t));
+    }
+    return out;
+  }
+  // Terms of the same factors are added, so that what cancels is gone.
+  Polynomial with(int number, int64_t value) const {
+    std::map<std::vector<int>, int64_t> sums;
+    for (Term t : terms) {
+      for (int f : t.factors)
+        if (f == number) t.coefficient = saturating_mul(t.coefficient, value);
+      std::erase(t.factors, number);
+      int64_t& sum = sums[t.factors];
+      sum = saturating_add(sum, t.coefficient);
+    }
+    Polynomial out{ranges, {}};
+    for (const auto& [factors, coefficient] : sums)
+      if (coefficient != 0) out.terms.push_back({coefficient, factors});
+    return out;
+  }
+  bool has_both_signs(int number) const {
+    int signs = 0;
+    for (const Term& t : terms)
+      if (std::find(t.factors.begin(), t.factors.end(), number) != t.factors.end()) signs |= t.coefficient > 0 ? 1 : 2;
+    return signs == 3;
+  }
+  // If the sum rises or falls along a number over its whole range, the sum's ends are at the ends of that range. So
+  // batch*length - batch has the bounds of batch*(length-1): the bound of a tensor's elements is the product of the
+  // bounds of its sizes.
+  Interval bounds() const {
+    constexpr size_t kMostTerms = 32;
+    Interval least = sum();
+    if (terms.size() > kMostTerms || least.min == INT64_MIN || least.max == INT64_MAX) return least;
+    for (int i = 0; i < static_cast<int>(ranges.size()); ++i) {
+      if (!has_both_signs(i)) continue;
+      Interval rise = derivative(i).bounds();
+      if (rise.min < 0 && rise.max > 0) continue;
+      Interval low = with(i, ranges[i].min).bounds(), high = with(i, ranges[i].max).bounds();
+      if (rise.min < 0) std::swap(low, high);
+      return {std::max(least.min, low.min), std::min(least.max, high.max)};
+    }
+    return least;
+  }
+};
 }  // namespace
 
 Dim::Terms Dim::terms() const {
@@ -298,10 +370,25 @@ std::optional<bool> Dim::less_equal(const Dim& a, const Dim& b) {
   return std::nullopt;
 }
 
+// The sum with its atoms as independent numbers.
+static Polynomial polynomial_of(const auto& terms) {
+  Polynomial out;
+  std::map<std::string_view, int> index;
+  for (const auto& t : terms) {
+    out.terms.push_back({t.coefficient, {}});
+    for (const auto& f : t.factors) {
+      auto [at, added] = index.emplace(f->key, static_cast<int>(out.ranges.size()));
+      if (added) out.ranges.push_back(f->range);
+      out.terms.back().factors.push_back(at->second);
+    }
+  }
+  return out;
+}
+
 Interval Dim::bounds() const {
   if (is_static()) return {value_, value_};
   Interval sum{0, 0};
-  bool facts = false;
+  bool facts = false, up = false, down = false;
   for (const Term& t : *terms_) {
     Interval product{t.coefficient, t.coefficient};
     for (const auto& f : t.factors) {
@@ -309,7 +396,9 @@ Interval Dim::bounds() const {
       product = multiply(product, f->range);
     }
     sum = add(sum, product);
+    if (!t.factors.empty()) (t.coefficient > 0 ? up : down) = true;
   }
+  if (up && down) sum = polynomial_of(*terms_).bounds();
   if (!facts) return sum;
   // A fact is >= 0: what is left of the sum without it is a lower bound, too. Bare symbols end the recursion.
   Dim bare = substitute([](const SymbolRef& s) {

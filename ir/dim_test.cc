@@ -207,6 +207,32 @@ TEST_F(DimTest, EveryExpressionHasTheValueOfItsIntegers) {
   }
 }
 
+// Memory is planned at the bound of a tensor's elements, and arrays are checked against the bounds of their sizes.
+TEST(Dim, BoundsOfAProductAreTheProductOfTheBounds) {
+  auto symbol = [](const char* name, int64_t min, int64_t max) {
+    return Dim::symbol(std::make_shared<const Symbol>(Symbol{name, min, max, 1}));
+  };
+  Dim b = symbol("b", 1, 8), n = symbol("n", 2, 16), h = symbol("h", 3, 5);
+  for (const std::vector<Dim>& shape : std::vector<std::vector<Dim>>{{b, n - 1},
+                                                                     {n, n - 1},
+                                                                     {b, n - 2, h},
+                                                                     {n - 1, n - 2, b * h},
+                                                                     {b, h - 3, n - 1},
+                                                                     {b, b * n - 1, h},
+                                                                     {Dim::floordiv(n - 1, 2), b * 3 - 2}}) {
+    Dim count = 1;
+    Interval product{1, 1};
+    for (const Dim& d : shape) {
+      count = count * d;
+      product = {product.min * d.bounds().min, product.max * d.bounds().max};
+    }
+    EXPECT_EQ(count.bounds().min, product.min) << count.str();
+    EXPECT_EQ(count.bounds().max, product.max) << count.str();
+  }
+  EXPECT_EQ((b - n).bounds().min, -15);
+  EXPECT_EQ((b - n).bounds().max, 6);
+}
+
 TEST(Dim, FactsDecideWhatBoundsCannot) {
   auto plain = [](const char* name) { return std::make_shared<const Symbol>(Symbol{name, 1, 8, 1}); };
   Dim a = Dim::symbol(plain("a")), b = Dim::symbol(plain("b")), c = Dim::symbol(plain("c"));

@@ -46,11 +46,28 @@ bool one_per_op(const PassContext& context) {
   return kernels != context.options.end() && kernels->second == "op";
 }
 
+// The names of a module's kernels.
+class KernelNames {
+ public:
+  // `base`, or if a kernel has that name, `base` with the first free number after those that begin with `base`.
+  std::string unique(const std::string& base) {
+    std::string name = base;
+    for (int i = std::max(beginning_[base], 1) + 1; !names_.insert(name).second; ++i) name = fmt::format("{}_{}", base, i);
+    for (size_t end = name.find('_'); end != std::string::npos; end = name.find('_', end + 1)) ++beginning_[name.substr(0, end)];
+    ++beginning_[name];
+    return name;
+  }
+
+ private:
+  std::set<std::string> names_;
+  std::map<std::string, int> beginning_;  // by text: the names that are it, or begin with it and "_"
+};
+
 class FunctionLowering {
  public:
-  FunctionLowering(const ir::Function& f, const ir::Module& m, PassContext& context,
-                   DistinctKernels& kernels, std::vector<kernel_ir::KernelPtr>& order)
-      : f_(f), m_(m), context_(context), kernels_(kernels), order_(order), b_(f.name, context.ops, &m) {
+  FunctionLowering(const ir::Function& f, const ir::Module& m, PassContext& context, DistinctKernels& kernels,
+                   KernelNames& names, std::vector<kernel_ir::KernelPtr>& order)
+      : f_(f), m_(m), context_(context), kernels_(kernels), names_(names), order_(order), b_(f.name, context.ops, &m) {
     const ir::Entry* e = m.entry_of(f.name);
     for (size_t w = 0; e && w < e->writes.size(); ++w)
       for (size_t r = 0; r < e->reads.size(); ++r)
@@ -208,23 +225,16 @@ class FunctionLowering {
     auto own = std::make_shared<kernel_ir::Kernel>(std::move(kernel));
     // Layers that repeat differ in the names of their parameters only.
     if (kernel_ir::KernelPtr first = kernels_.find_or_add(own); first != own) return first->name;
-    const std::string base = own->name;
-    int same = 0;
-    for (const auto& k : order_) same += k->name == base || k->name.rfind(base + "_", 0) == 0;
-    std::string name = base;
-    auto taken = [&] {
-      return std::any_of(order_.begin(), order_.end(), [&](const auto& k) { return k->name == name; });
-    };
-    for (int i = std::max(same, 1) + 1; taken(); ++i) name = base + "_" + std::to_string(i);
-    own->name = name;
+    own->name = names_.unique(own->name);
     order_.push_back(own);
-    return name;
+    return own->name;
   }
 
   const ir::Function& f_;
   const ir::Module& m_;
   PassContext& context_;
   DistinctKernels& kernels_;
+  KernelNames& names_;
   std::vector<kernel_ir::KernelPtr>& order_;
   ir::FunctionBuilder b_;
   std::vector<Donated> donated_;  // of entries: the state leaves that they update
@@ -277,8 +287,9 @@ Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
   std::set<std::string> unused = only_meanings(module);
   std::erase_if(out.functions, [&](const ir::FunctionPtr& f) { return unused.count(f->name) > 0; });
   DistinctKernels kernels;
+  KernelNames names;
   auto generate = [&](const ir::Function& f) {
-    return FunctionLowering(f, module, context, kernels, out.kernels).run();
+    return FunctionLowering(f, module, context, kernels, names, out.kernels).run();
   };
   for (ir::FunctionPtr& f : out.functions) {
     ScopedActivity activity("fuse on @" + f->name);

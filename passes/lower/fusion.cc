@@ -68,6 +68,7 @@ class Fuser {
       kernel_ir::visit(f.scatter ? f.update : f.value, [&](const Expr&) { ++nodes_[t]; });
     }
     find_kept();
+    find_behind();
     find_readers(donated);
   }
 
@@ -106,21 +107,36 @@ class Fuser {
   }
 
   // ---- Which groups must run before which
+  // By tensor: the kept tensors that it needs first. Of a kept tensor itself; of a scalar or of an opaque node's result
+  // those of its inputs. Tensors are in dependency order, so each is found from earlier ones.
+  void find_behind() {
+    behind_.resize(plan_.graph.tensors.size());
+    for (size_t t = 0; t < behind_.size(); ++t) {
+      const Tensor& x = tensor(static_cast<int>(t));
+      if (x.kind == TensorKind::kDefinition && kept_[t])
+        behind_[t] = {static_cast<int>(t)};
+      else if (x.kind == TensorKind::kDefinition)
+        behind_[t] = union_behind(loads(static_cast<int>(t)));
+      else if (x.kind == TensorKind::kGiven && x.node >= 0)
+        behind_[t] = union_behind(passes::inputs_of(plan_.graph, f_, x.node));
+    }
+  }
+  std::vector<int> union_behind(const std::vector<int>& tensors) const {
+    std::vector<int> out;
+    for (int u : tensors) {
+      const std::vector<int>& of = behind_[storage_of(plan_.graph, u)];
+      out.insert(out.end(), of.begin(), of.end());
+    }
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+  }
   // Groups that the formula reads, through scalars and opaque nodes.
   std::set<int> inputs_of(int t) const { return groups_behind(loads(t)); }
-  std::set<int> groups_behind(std::vector<int> work) const {
-    std::set<int> out, seen;
-    while (!work.empty()) {
-      int u = storage_of(plan_.graph, work.back());
-      work.pop_back();
-      if (!seen.insert(u).second) continue;
-      if (plan_.group_of[u] >= 0)
-        out.insert(plan_.group_of[u]);
-      else if (tensor(u).kind == TensorKind::kDefinition)
-        for (int v : loads(u)) work.push_back(v);
-      else if (tensor(u).node >= 0)  // an opaque node's result depends on its operands
-        for (int v : passes::inputs_of(plan_.graph, f_, tensor(u).node)) work.push_back(v);
-    }
+  std::set<int> groups_behind(const std::vector<int>& tensors) const {
+    std::set<int> out;
+    for (int s : union_behind(tensors))
+      if (plan_.group_of[s] >= 0) out.insert(plan_.group_of[s]);
     return out;
   }
   // ---- Memory that results take over
@@ -132,19 +148,26 @@ class Fuser {
     }
     if (readers_.empty()) return;
     for (size_t t = 0; t < loads_.size(); ++t)
-      if (kept_[t]) note_reads(static_cast<int>(t), static_cast<int>(t));
+      if (kept_[t]) note_reads(static_cast<int>(t));
     for (int n : plan_.graph.opaque_nodes)
       for (ir::ValueId id : f_.nodes[n].operands) {
         auto r = readers_.find(storage_of(plan_.graph, plan_.graph.of_value[id]));
         if (r != readers_.end()) r->second.calls.push_back(n);
       }
   }
-  // What `t` reads itself, or through scalars, which are part of their readers.
-  void note_reads(int reader, int t) {
-    for (int u : loads(t)) {
-      int s = storage_of(plan_.graph, u);
-      if (auto r = readers_.find(s); r != readers_.end()) r->second.tensors.push_back(reader);
-      if (tensor(s).kind == TensorKind::kDefinition && plan_.scalar[s] && !kept_[s]) note_reads(reader, s);
+  // Records the donated memory that `reader` reads, itself or through scalars, which are part of their readers.
+  void note_reads(int reader) {
+    std::set<int> scalars;
+    std::vector<int> work = {reader};
+    while (!work.empty()) {
+      int t = work.back();
+      work.pop_back();
+      for (int u : loads(t)) {
+        int s = storage_of(plan_.graph, u);
+        if (auto r = readers_.find(s); r != readers_.end()) r->second.tensors.push_back(reader);
+        if (tensor(s).kind == TensorKind::kDefinition && plan_.scalar[s] && !kept_[s] && scalars.insert(s).second)
+          work.push_back(s);
+      }
     }
   }
   // Readers of the memory that t takes over come before it, as if it read what they make. Those that are placed later
@@ -391,22 +414,27 @@ class Fuser {
   }
 
   void mark_external() {
-    for (size_t t = 0; t < plan_.graph.tensors.size(); ++t) {
-      if (!kept_[t] || tensor(static_cast<int>(t)).kind != TensorKind::kDefinition) continue;
-      mark_reads(static_cast<int>(t), plan_.group_of[t]);
-    }
+    std::vector<std::vector<int>> kept_of(plan_.groups.size());
+    for (size_t t = 0; t < plan_.graph.tensors.size(); ++t)
+      if (kept_[t] && tensor(static_cast<int>(t)).kind == TensorKind::kDefinition)
+        kept_of[plan_.group_of[t]].push_back(static_cast<int>(t));
+    for (size_t g = 0; g < kept_of.size(); ++g) mark_reads(std::move(kept_of[g]), static_cast<int>(g));
   }
-  // What a kernel of group `g` reads from outside the group must be in memory; scalars are looked through.
-  void mark_reads(int t, int g) {
-    for (int u : loads(t)) {
-      int s = storage_of(plan_.graph, u);
-      if (tensor(s).kind != TensorKind::kDefinition) continue;
-      if (plan_.scalar[s] && plan_.group_of[s] < 0)
-        mark_reads(s, g);
-      else if (plan_.scalar[s] && plan_.group_of[s] != g)
-        mark_reads(s, g);
-      else if (plan_.group_of[s] != g)
-        plan_.external[s] = true;
+  // A tensor that group `g` reads from another group must be in memory. A kernel computes scalars itself, so the search
+  // continues through them. Each is visited once per group.
+  void mark_reads(std::vector<int> work, int g) {
+    std::set<int> scalars;
+    while (!work.empty()) {
+      int t = work.back();
+      work.pop_back();
+      for (int u : loads(t)) {
+        int s = storage_of(plan_.graph, u);
+        if (tensor(s).kind != TensorKind::kDefinition || plan_.group_of[s] == g) continue;
+        if (!plan_.scalar[s])
+          plan_.external[s] = true;
+        else if (scalars.insert(s).second)
+          work.push_back(s);
+      }
     }
   }
 
@@ -438,6 +466,7 @@ class Fuser {
   std::vector<std::vector<int>> loads_;  // per definition: the tensors that its formula loads
   std::vector<size_t> nodes_;            // per definition: of its formula
   std::vector<bool> kept_;
+  std::vector<std::vector<int>> behind_;  // see find_behind
   std::set<int> visited_;
   GroupOrder order_;
   struct Readers {
