@@ -1,5 +1,6 @@
 """safetensors files, checkpoints of modules and optimisers, and fine-tuning with adapters and four-bit weights."""
 
+import collections
 import json
 import os
 
@@ -67,6 +68,39 @@ def test_files_that_are_wrong(tmp_path):
     refused(whole({**good, "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}}, bytes(12)), "overlap")
     with pytest.raises(TypeError, match="strings"):
         nn.save_file({}, str(path), {"step": 7})
+
+
+def test_headers_that_are_wrong(tmp_path):
+    path, good = tmp_path / "x.safetensors", {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+    entry = json.dumps(good)
+
+    def texts():
+        for key, values in {
+                "dtype": [["F32"], {}, None, 4], "data_offsets": [[0], [0, 8, 8], "08", [8, 0], [-8, 0], [0.0, 8]],
+                "shape": [2, "2", [2.0], [True, 2], [-2], {"2": 1}, [2**62, 4], [1] * 3 + [2**80, 0]]}.items():
+            for value in values:
+                yield json.dumps({"a": {**good, key: value}})
+            yield json.dumps({"a": {k: v for k, v in good.items() if k != key}})
+        yield from ("[1]", "7", "null", "{} {}", "", " {}", '{"a": NaN}', '{"a": [1]}', '{"a": "F32"}',
+                    '{"\\ud800": 1}')
+        yield '{"a": %s, "a": %s}' % (entry, entry)
+        yield '{"a": {"dtype": "F32", "dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
+        for opened, closed in (("[", "]"), ('{"a":', "}")):
+            for depth in (900, 100_000):
+                yield '{"a": ' + opened * depth + "1" + closed * depth + "}"
+        yield '{"a": {"dtype": "F32", "shape": [' + "9" * 6000 + '], "data_offsets": [0, 8]}}'
+        for metadata in ("[1]", '"x"', '{"k": 1}', '{"k": "v", "k": "w"}'):
+            yield '{"__metadata__": %s, "a": %s}' % (metadata, entry)
+
+    for text in [t.encode() for t in texts()] + [b'{"\xff": 1}', entry.encode("utf-16")]:
+        path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+        for read in (nn.load_file, nn.load_metadata):
+            with pytest.raises(nn.CheckpointError):
+                read(str(path))
+    text = json.dumps({"a": {"dtype": "BOOL", "shape": [8], "data_offsets": [0, 8]}}).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(7) + b"\2")
+    with pytest.raises(nn.CheckpointError, match="a of bools has a byte 2"):
+        nn.load_file(str(path))
 
 
 def test_modules(tmp_path):
@@ -224,3 +258,78 @@ def test_files_of_other_names_and_orientation(tmp_path):
     text = "the state lacks blocks.0.weight.*; the state has names that the module does not have: extra"
     with pytest.raises(nn.CheckpointError, match=text):
         nn.load(listed, path)
+
+
+def test_leaves_that_are_no_tensors(tmp_path):
+    path = str(tmp_path / "x.safetensors")
+    Pair = collections.namedtuple("Pair", "a b")
+    values = {"w": random(2, 3), "t": nb.asarray([1.0, 2.0]), "step": 17, "lr": 0.1, "on": True, "none": None,
+              "pair": Pair(np.float64(1 / 3), [np.arange(3), np.float16(0.5)]), "big": 2**40}
+    zeros = {"w": np.zeros((2, 3), np.float32), "t": nb.zeros(2), "step": 0, "lr": 0.0, "on": False, "none": None,
+             "pair": Pair(np.float64(0), [np.zeros(3, np.int64), np.float16(0)]), "big": 0}
+
+    def same(got):
+        assert [type(x) for x in nb.tree.leaves(got)] == [type(x) for x in nb.tree.leaves(values)]
+        for a, b in zip(nb.tree.leaves(got), nb.tree.leaves(values)):
+            np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+    nn.save(values, path)
+    same(nn.load(zeros, path))
+    nn.save_checkpoint(path, values, values, step=1)
+    model, state, metadata = nn.load_checkpoint(path, zeros, zeros)
+    same(model), same(state)
+    assert metadata == {"step": "1"}
+    ft.save_finetune_checkpoint(tmp_path / "ft", lora_params=values, optimizer_state=values)
+    lora, state, _ = ft.load_finetune_checkpoint(tmp_path / "ft", lora_template=zeros, optimizer_template=zeros)
+    same(lora), same(state)
+    nn.save({"step": 0.5}, path)
+    with pytest.raises(nn.CheckpointError, match="step is 0.5, expected a number of type int"):
+        nn.load({"step": 0}, path)
+    for wrong, text in (({"a": {"f": len}}, "a.f is a builtin_function"), ({"s": "text"}, "s is a str")):
+        for save in (nn.save, lambda tree, to: nn.save_checkpoint(to, tree), lambda tree, to: nn.save_checkpoint(
+                to, values, tree)):
+            with pytest.raises(TypeError, match=text):
+                save(wrong, path)
+    with pytest.raises(ValueError, match="two leaves of the tree have the path a.b"):
+        nn.save({"a.b": nb.ones(1), "a": {"b": nb.ones(1)}}, path)
+
+
+def test_leaves_that_began_as_one_tensor(tmp_path):
+    path, zero = str(tmp_path / "x.safetensors"), nb.zeros(2)
+    values = {"b": [nb.asarray([1.0, 2.0]), nb.asarray([3.0, 4.0])], "a": nb.asarray([5.0, 6.0])}
+    nn.save(values, path)
+    back = nn.load({"b": [zero, zero], "a": zero}, path)
+    for a, b in zip(nb.tree.leaves(back), nb.tree.leaves(values)):
+        assert a.tolist() == b.tolist()
+    assert zero.tolist() == [0.0, 0.0]
+
+    class Tied(nn.Module):
+        def __init__(self, x, y):
+            self.x, self.y = nn.Parameter(x), nn.Parameter(y)
+
+    nn.save({"x": nb.ones(2), "y": nb.zeros(2)}, path)
+    with pytest.raises(nn.CheckpointError, match="y and x are one tensor of Tied, and the state has two different"):
+        nn.load(Tied(zero, zero), path)
+    nn.save({"x": nb.full(2, np.nan), "y": nb.full(2, np.nan)}, path)
+    assert np.isnan(np.asarray(nn.load(Tied(zero, zero), path).y)).all()
+    apart = nn.load(Tied(nb.zeros(2), nb.zeros(2)), path)
+    assert apart.x is not apart.y
+
+
+def test_reshaped_by_name(tmp_path):
+    path = str(tmp_path / "x.safetensors")
+    nn.save_file({"fc.weight": random(3, 2), "fc.bias": np.arange(3, dtype=np.float32)}, path)
+    net = nn.Sequential(nn.Linear(2, 3))
+    nn.load(net, path, names={"fc.weight": "0.weight.T", "fc.bias": "0.bias:reshape"})
+    assert net[0].bias.tolist() == [[0.0, 1.0, 2.0]]
+    np.testing.assert_array_equal(np.asarray(net[0].weight), random(3, 2).T)
+    tree = nn.load({"b": np.zeros((3, 1), np.float32)}, path, names={"fc.weight": None, "fc.bias": "b:reshape"})
+    assert tree["b"].tolist() == [[0.0], [1.0], [2.0]]
+    shapes = r"0.weight:reshape gets f32\[3\], and the model has the shape \[2, 3\]"
+    for names, text in (({"fc.bias": "0.weight:reshape"}, shapes), ({"fc.bias": "no:reshape"}, "no tensor of the na")):
+        with pytest.raises(nn.CheckpointError, match=text):
+            nn.load(net, path, names=names)
+    with pytest.raises(nn.CheckpointError, match='names={\'0.bias\': "0.bias:reshape"} takes it'):
+        nn.load(net, path, names={"fc.weight": "0.weight.T", "fc.bias": "0.bias"})
+    with pytest.raises(nn.CheckpointError, match='names={\'w\': "w.T"} takes it'):
+        nn.load({"w": nb.zeros((2, 3))}, path, names={"fc.weight": "w", "fc.bias": None})

@@ -313,3 +313,50 @@ def test_testing():
         nb.testing.assert_allclose([1.0, 2.0], [1.0])
     with pytest.raises(AssertionError):
         nb.testing.assert_allclose(nb.asarray([1.0]), 1.1)
+
+
+def test_arrays_and_numbers_in_the_place_of_tensors():
+    net = Net()
+    kinds = {path: kind for path, _, kind in net.named_tensors()}
+    net.first.weight = np.ones((3, 4), np.float32)
+    net.count = np.array([3, 4])
+    net.scale = 0.5
+    net.blocks[0].weight = np.zeros((4, 4), np.float64)
+    assert {path: kind for path, _, kind in net.named_tensors()} == kinds
+    assert all(isinstance(x, nb.Tensor) for _, x, _ in net.named_tensors())
+    assert net.first.weight.tolist() == np.ones((3, 4)).tolist() and net.scale.item() == 0.5
+    assert "first.weight" in nn.value_and_grad(lambda m: nb.sum(m.first.weight))(net)[1]
+    S.freeze(net, "first.weight")
+    net.first.weight = np.full((3, 4), 2, np.float32)
+    assert {p for p, _, k in net.named_tensors() if k == "frozen"} == {"first.weight"}
+    with pytest.raises(TypeError, match="a parameter is floating, got i64"):
+        net.first.weight = np.ones((3, 4), np.int64)
+    net.first.bias = None
+    assert "first.bias" not in net.state_dict()
+    net.table = np.arange(3)  # of an attribute that holds no tensor: static
+    assert isinstance(net.table, np.ndarray) and "table" not in net.state_dict()
+
+    class Listed(nn.Module):
+        def __init__(self):
+            self.parts = [nn.Parameter(nb.ones(2)), {"b": nn.Buffer([1])}]
+
+    listed = Listed()
+    listed.parts = [np.zeros(2, np.float32), {"b": np.array([2])}]
+    assert [(path, kind) for path, _, kind in listed.named_tensors()] == [("parts.0", "parameter"),
+                                                                         ("parts.1.b", "buffer")]
+    listed.set_tensors({"parts.0": np.ones(2, np.float32)})
+    assert isinstance(listed.parts[0], nb.Tensor) and listed.parts[0].tolist() == [1.0, 1.0]
+
+
+def test_modules_whose_leaves_are_arrays():
+    net = Net()
+    arrays = nb.tree.map(np.asarray, net)
+    state = arrays.state_dict()
+    assert list(state) == list(net.state_dict()) and all(isinstance(x, nb.Tensor) for x in state.values())
+    np.testing.assert_allclose(np.asarray(arrays(X)), np.asarray(net(X)), rtol=1e-6)
+    assert arrays.astype("float64").first.weight.dtype == nb.float64
+    with pytest.raises(TypeError, match="the first argument of fn is a Module, got a dict; nabla.value_and_grad"):
+        nn.value_and_grad(lambda p: nb.sum(p["w"]))({"w": nb.ones(3)})
+    shared = nn.Sequential(net.first, net.first)
+    with pytest.raises(ValueError, match="are one tensor, and get two values"):
+        shared.set_tensors({"0.bias": nb.ones((1, 4)), "1.bias": nb.zeros((1, 4))})

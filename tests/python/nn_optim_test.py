@@ -289,3 +289,75 @@ def test_schedules():
     np.testing.assert_allclose(values(both, [5, 7]), [1.0, 1.0], rtol=1e-5)
     compiled = nb.jit(schedules.cosine(1.0, 10, 2))
     assert abs(compiled(nb.asarray(6)).item() - 0.5) < 1e-6 and math.isfinite(compiled(nb.asarray(1)).item())
+
+
+def kinds_of(make):
+    """The tree of `make(array)` for the kinds of leaves that hold numbers."""
+    class Wrapped:  # what another library's arrays are to nabla
+        def __init__(self, x):
+            self.x = x
+
+        def __array__(self, dtype=None):
+            return np.asarray(self.x)
+
+    return {"tensors": make(nb.asarray), "arrays": make(np.asarray), "others": make(Wrapped)}
+
+
+TRANSFORMS = {
+    "sgd": lambda: optim.sgd(0.1), "momentum": lambda: optim.sgd(0.1, 0.9, 0.01, True), "adam": lambda: optim.adam(0.1),
+    "adamw": lambda: optim.adamw(0.1, weight_decay=0.1), "rmsprop": lambda: optim.rmsprop(0.1, momentum=0.5),
+    "adagrad": lambda: optim.adagrad(0.1), "lion": lambda: optim.lion(0.1), "adafactor": lambda: optim.adafactor(0.1)}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_arrays_and_numbers_train_as_tensors_do(name):
+    def params(leaf):
+        return {"w": leaf(W), "b": [leaf(np.float32(0.5)), 0.25, 3], "n": leaf(np.arange(2)), "mode": "x"}
+
+    def gradients(leaf):
+        return {"w": leaf(T), "b": [leaf(np.float32(1)), 2.0, 0], "n": leaf(np.arange(2)), "mode": "x"}
+
+    transform, found = TRANSFORMS[name](), []
+    for compiled in (False, True):
+        for p, g in zip(kinds_of(params).values(), kinds_of(gradients).values()):
+            state = transform.init(p)
+            for slot in transform.rule.slot_names:  # not the parameters themselves
+                assert not np.asarray(nb.tree.leaves(state[slot]["w"])[0]).any()
+            update = nb.jit(transform.update) if compiled else transform.update
+            for _ in range(2):
+                p, state = update(p, g, state)
+            assert int(np.asarray(p["b"][2])) == 3 and p["mode"] == "x"
+            found.append([np.asarray(p["w"]), np.asarray(p["b"][0]), np.asarray(p["b"][1]), np.asarray(p["n"])])
+    assert not np.array_equal(found[0][0], W) and found[0][2] != 0.25
+    for other in found[1:]:
+        for a, b in zip(found[0], other):
+            np.testing.assert_allclose(np.asarray(b, np.float64), a, rtol=1e-4, atol=1e-6)
+
+
+def test_functions_of_gradients_take_arrays_and_numbers():
+    made = kinds_of(lambda leaf: {"w": leaf(W), "s": [3.0, leaf(np.arange(3))], "name": "x"})
+    norm = math.sqrt((W.astype(np.float64) ** 2).sum() + 9)
+    for tree in made.values():
+        assert abs(optim.global_norm(tree).item() - norm) < 1e-5
+        clipped, before = optim.clip_by_global_norm(tree, 0.5)
+        assert abs(before.item() - norm) < 1e-5 and clipped["name"] == "x"
+        np.testing.assert_allclose(np.asarray(clipped["w"]), W * (0.5 / norm), rtol=1e-5)
+        assert abs(float(clipped["s"][0]) - 1.5 / norm) < 1e-6
+        bounded = optim.clip_by_value(tree, 0.1)
+        np.testing.assert_allclose(np.asarray(bounded["w"]), W.clip(-0.1, 0.1), rtol=1e-6)
+        assert abs(float(bounded["s"][0]) - 0.1) < 1e-6
+    p, g, zero = W.astype(np.float64), T.astype(np.float64), np.zeros_like(W, np.float64)
+    new, m, v = optim.adamw_step(p, g, zero, zero, 1, lr=0.1)
+    np.testing.assert_allclose(np.asarray(new), p - 0.1 * np.sign(g), rtol=1e-6)
+    assert new.dtype == nb.float64 and np.allclose(np.asarray(m), 0.1 * g) and np.allclose(np.asarray(v), 0.001 * g * g)
+    np.testing.assert_allclose(np.asarray(optim.sgd_step(p, g, lr=0.1)[0]), p - 0.1 * g, rtol=1e-12)
+
+
+def test_states_whose_tensors_began_as_one():
+    net = nn.Linear(2, 1, key=0)
+    opt = optim.AdamW(net, 0.1)
+    zero = nb.zeros((2, 1))
+    opt.state["m"]["weight"] = opt.state["v"]["weight"] = zero
+    opt.load_state_dict({**opt.state_dict(), "m.weight": np.ones((2, 1), np.float32), "v.weight": nb.full((2, 1), 2.0)})
+    assert opt.state["m"]["weight"].tolist() == [[1.0], [1.0]] and opt.state["v"]["weight"].tolist() == [[2.0], [2.0]]
+    assert zero.tolist() == [[0.0], [0.0]]

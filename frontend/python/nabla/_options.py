@@ -74,3 +74,13 @@ def path(what, given):
 def limit(value):
     """Of bytes, as an option of nablac; None: there is none."""
     return "" if value is None else str(value) or "nothing"
+
+
+def check_bounds(name, min, max, multiple):
+    """Raises TypeError or ValueError unless these bounds of a symbolic size are integers of 64 bits."""
+    for what, number in (("min", min), ("max", max), ("multiple", multiple)):
+        n = whole(number)
+        if n is None:
+            raise TypeError(f"size {name}: {what} is {number!r}, expected an integer")
+        if not -1 << 63 <= n < 1 << 63:
+            raise ValueError(f"size {name}: {what} is {n}, more than a size can be, {(1 << 63) - 1}")

@@ -5,8 +5,8 @@ import functools
 from . import _nabla
 from ._core import asarray
 from ._mesh import _LAYOUT, PartitionSpec, ShardingSpec, is_mesh_and_layout, laid_out, refuse, spec_for, spec_of
-from ._trace import is_array, name_of, per_leaf
-from .tree import leaves_with_path, tree_flatten
+from ._trace import name_of, per_leaf
+from .tree import is_array, leaves_with_path, tree_flatten
 
 
 def _is_layout(x):

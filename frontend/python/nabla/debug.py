@@ -19,8 +19,8 @@ import string
 
 from . import _nabla
 from ._core import Tensor, asarray
-from ._trace import is_array, name_of
-from .tree import tree_flatten
+from ._trace import name_of
+from .tree import is_array, tree_flatten
 
 _callbacks = {}  # by the name that programs know them by
 _numbers = itertools.count()

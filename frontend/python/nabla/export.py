@@ -15,8 +15,8 @@ import zipfile
 from . import _nabla, _options, _spread, distributed
 from ._core import Tensor, asarray, default_float, dtype_of
 from ._mesh import ShardingSpec, exporting, is_mesh_and_layout, spec_for, spec_of
-from ._trace import is_array, name_of, type_text
-from .tree import tree_flatten, tree_structure
+from ._trace import name_of, type_text
+from .tree import is_array, tree_flatten, tree_structure
 
 
 class Spec:
@@ -61,8 +61,8 @@ def spec(shape=(), dtype=None, sharding=None, memory="device"):
 
 def symbol(name, min, max, multiple=1):
     """A size that is known only at run time: an integer in [min, max], a multiple of `multiple`. Symbols of one name
-    are
-    equal; they add and multiply: `2 * len + 1`."""
+    are equal; they add and multiply: `2 * len + 1`. Raises ValueError for bounds that are no sizes."""
+    _options.check_bounds(name, min, max, multiple)
     return _nabla.symbol(name, min, max, multiple)
 
 

@@ -18,7 +18,7 @@ import sys
 
 from . import _nabla
 from ._core import Error, Tensor, asarray, dtype_of
-from ._trace import is_array
+from .tree import is_array
 from .devices import device_of
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep

@@ -5,13 +5,79 @@ their own), None (no leaves) and what `register_pytree_node` declared. Everythin
 and the like the functions have short names.
 """
 
+import builtins
 import collections
+import dataclasses
 import functools
 
+from ._core import asarray
 from ._nabla import Tensor
 
 _LEAF = "leaf"
 _registered = {}
+
+
+def same(a, b):
+    """Whether two static values are interchangeable in a program: equal, and of one type at every depth. 1, 1.0 and
+    True differ, 0.0 and -0.0 do; NaN is the same as NaN."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (float, complex)):
+        return repr(a) == repr(b)
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and builtins.all(builtins.map(same, a, b))
+    if isinstance(a, dict):
+        return len(a) == len(b) and builtins.all(
+            same(i, j) and same(a[i], b[j]) for i, j in zip(a, b))
+    if isinstance(a, (set, frozenset)):
+        return {Static(x) for x in a} == {Static(x) for x in b}
+    if _is_record(a):
+        return same(_fields(a), _fields(b))
+    try:
+        return bool(a == b) and (not hasattr(a, "tobytes") or a.tobytes() == b.tobytes())  # NumPy's scalars have bytes
+    except (TypeError, ValueError):  # arrays, whose comparison is an array
+        return False
+
+
+def _is_record(x):
+    return dataclasses.is_dataclass(x) and not isinstance(x, type)
+
+
+def _fields(x):
+    return tuple([getattr(x, f.name) for f in dataclasses.fields(x) if f.compare])
+
+
+class Static:
+    """A static value as a key: equal to another that is `same`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, Static) and same(self.value, other.value)
+
+    def __hash__(self):
+        return _hash(self.value)
+
+    def __repr__(self):
+        return repr(self.value)
+
+
+def _hash(value):
+    if isinstance(value, (float, complex)):
+        return hash(repr(value))
+    if isinstance(value, tuple) or _is_record(value):
+        return hash(tuple([_hash(x) for x in (value if isinstance(value, tuple) else _fields(value))]))
+    if isinstance(value, frozenset):
+        return hash(frozenset([Static(x) for x in value]))
+    try:
+        return hash(value)
+    except TypeError:
+        return hash(type(value))
 
 
 class PyTreeDef:
@@ -30,7 +96,7 @@ class PyTreeDef:
         if self is other:
             return True
         return (isinstance(other, PyTreeDef) and self.kind == other.kind and self.num_leaves == other.num_leaves
-                and self.data == other.data and self.children == other.children)
+                and same(self.data, other.data) and self.children == other.children)
 
     def __hash__(self):
         if self._hash is None:
@@ -204,6 +270,22 @@ def _kind_text(form):
 def is_tensor(x):
     """Whether it is a Tensor."""
     return isinstance(x, Tensor)
+
+
+def is_array(x):
+    """Whether a leaf holds numbers: a tensor, a Python or NumPy number, or an array (`__array__` or DLPack).
+
+    Every function of the package that takes trees computes with these leaves. It keeps or refuses all others.
+    """
+    return isinstance(x, (Tensor, bool, int, float)) or hasattr(x, "__array__") or hasattr(x, "__dlpack__")
+
+
+def float_tensor(x):
+    """A leaf as a floating tensor. None if it holds no floating numbers."""
+    if isinstance(x, int) or not is_array(x):
+        return None
+    x = asarray(x)
+    return x if x.dtype.is_float() else None
 
 
 def tensor_leaves(tree):

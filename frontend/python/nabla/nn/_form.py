@@ -5,32 +5,6 @@ def joined(path, name):
     return f"{path}.{name}" if path else str(name)
 
 
-class Static:
-    """A static attribute within a form: equal to one of the same type and value."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value):
-        self.value = value
-
-    def __eq__(self, other):
-        a, b = self.value, other.value
-        if a is b:
-            return True
-        if type(a) is not type(b):
-            return False
-        try:
-            return bool(a == b)
-        except (TypeError, ValueError):
-            return False
-
-    def __hash__(self):
-        return hash(self.value) if isinstance(self.value, (int, float, str, bool)) else hash(type(self.value))
-
-    def __repr__(self):
-        return repr(self.value)
-
-
 class Form:
     """A module without its leaves: nested tuples, compared and hashed as such."""
 

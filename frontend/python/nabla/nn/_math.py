@@ -1,14 +1,14 @@
 """What the layers compute with: ops by their records, operands promoted by the package's rules. Internal."""
 
 from .. import _nabla
-from .._core import DType, Tensor, asarray, astype, default_float, dtype_of, inexact, promoted
+from .._core import DType, Tensor, asarray, astype, default_float, dtype_of, inexact, operand, promoted
 
 emit = _nabla.emit
 
 
 def op(name, *operands, **attributes):
     """The only, or the first, result of an op."""
-    return emit(name, list(operands), attributes)[0]
+    return emit(name, [operand(x) for x in operands], attributes)[0]
 
 
 def add(a, b):

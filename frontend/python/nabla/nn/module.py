@@ -9,11 +9,15 @@ What an attribute is follows from its value:
 - everything else is static: part of the form, which `nb.jit` compiles for. Two modules of different static attributes,
   or of different `training` flags, have different forms.
 
+A NumPy array or a number that is assigned to an attribute which holds a tensor becomes a tensor of the same kind:
+`linear.weight = np.ones((2, 3))` sets the parameter. None takes a tensor away.
+
 As a pytree a module's leaves are its tensors in the order of their paths, each once, however many places share it.
 Transforms rebuild modules without calling `__init__`, and a shared tensor or module is shared in the rebuilt one too.
 """
 
 import copy as _copy
+import functools
 import threading
 
 from .. import _nabla
@@ -21,7 +25,7 @@ from .. import tree as _tree
 from .._core import Tensor, asarray, astype
 from .._mesh import laid_out_like
 from . import _blame
-from ._form import Form, Static, joined
+from ._form import Form, joined
 from ._handles import successor, with_own_handle
 
 _PARAMETER, _BUFFER, _FROZEN = "parameter", "buffer", "frozen"
@@ -48,6 +52,9 @@ class Buffer:
 
     def __init__(self, value):
         self.value, self.kind = asarray(value), _BUFFER
+
+
+_MARKS = {_PARAMETER: Parameter, _BUFFER: Buffer, _FROZEN: functools.partial(Parameter, trainable=False)}
 
 
 class Module:
@@ -116,9 +123,8 @@ class Module:
         elif isinstance(value, Tensor):
             kinds.setdefault(name, _kind_of(value))
         else:
-            for known in [k for k in kinds if k == name or k.startswith(name + ".")]:
-                del kinds[known]
-            value = _unmarked(value, name, kinds)
+            before = {k: kinds.pop(k) for k in list(kinds) if k == name or k.startswith(name + ".")}
+            value = _unmarked(value, name, kinds, before)
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name):
@@ -205,20 +211,21 @@ class Module:
         """Replaces every tensor by `f(path, tensor)`, a shared one in all its places. Returns self.
 
         What comes for a tensor that requires gradients requires them too. Tensors that an optimiser was handed stay,
-        with new elements.
+        with new elements. f may return an array or a number, too.
         """
-        new = {id(x): (x, successor(x, f(path, x))) for path, x, _ in self.named_tensors()}
-        _replace(self, lambda t: new[id(t)][1], set())
+        new = {id(x): (x, successor(x, asarray(f(path, asarray(x))))) for path, x, _ in self.named_tensors()}
+        _replace(self, {i: after for i, (_, after) in new.items()}, set())
         return self
 
     def set_tensors(self, values):
-        """Replaces tensors by their paths, a dict. Raises KeyError for a path that there is not."""
-        values = dict(values)
-        known = {path: first for path, first in _aliases(self)}
-        for path in values:
+        """Replaces tensors by their paths, a dict. Raises KeyError for a path that there is not, and ValueError for two
+        values of one shared tensor."""
+        known, wanted = {path: first for path, first in _aliases(self)}, {}
+        for path, value in dict(values).items():
             if path not in known:
                 raise KeyError(f"{type(self).__name__} has no tensor {path!r}")
-        wanted = {known[path]: v for path, v in values.items()}
+            if wanted.setdefault(known[path], value) is not value:
+                raise ValueError(f"set_tensors: {path} and {known[path]} are one tensor, and get two values")
         return self.map_tensors(lambda path, x: wanted.get(path, x))
 
     def mark_tensors(self, f):
@@ -236,6 +243,8 @@ class Module:
     def requires_grad_(self, wanted=True):
         """Marks the trainable parameters, so that `backward` gives them gradients; calling the module does so too.
         Returns self."""
+        if not all(isinstance(p, Tensor) for p in self.parameters()):
+            self.map_tensors(lambda path, x: x)  # arrays, which tree.map may have put there, become tensors
         changed = [p for p in self.parameters(trainable_only=True) if p._is_gradient_leaf != wanted]
         _nabla.realize(changed)
         for p in changed:
@@ -257,16 +266,17 @@ class Module:
 
     def state_dict(self):
         """`{path: tensor}` of parameters and buffers, copies; a shared tensor is there once, under its first path."""
-        return {path: x._copied() for path, x, _ in self.named_tensors()}
+        return {path: asarray(x)._copied() for path, x, _ in self.named_tensors()}
 
     def load_state_dict(self, state_dict, strict=True):
         """Sets parameters and buffers by their paths, converted to the dtype that they have here.
 
-        Other paths of a shared tensor may name it. Raises ValueError for shapes that differ and, when `strict`, for
-        names that are missing or not known; a state of parameters alone leaves buffers as they are.
+        Other paths of a shared tensor may name it. Raises ValueError for shapes that differ, for several paths of a
+        shared tensor whose values differ and, when `strict`, for names that are missing or not known; a state of
+        parameters alone leaves buffers as they are.
         Returns `(missing, unexpected)`.
         """
-        own, aliases = {path: x for path, x, _ in self.named_tensors()}, dict(_aliases(self))
+        own, aliases = {path: asarray(x) for path, x, _ in self.named_tensors()}, dict(_aliases(self))
         values, unexpected = {}, []
         for name, x in state_dict.items():
             if name not in aliases:
@@ -275,7 +285,11 @@ class Module:
             like, x = own[aliases[name]], asarray(x)
             if tuple(x.shape) != tuple(like.shape):
                 raise ValueError(f"load_state_dict: {name} is {like.type_str()}, the state has {x.type_str()}")
-            values[aliases[name]] = with_own_handle(laid_out_like(astype(x, like.dtype), like))
+            new, first = with_own_handle(laid_out_like(astype(x, like.dtype), like)), aliases[name]
+            if first in values and not _equal(values[first], new):
+                raise ValueError(f"load_state_dict: {name} and {first} are one tensor of {type(self).__name__}, and "
+                                 "the state has two different ones; leave out one of them")
+            values[first] = new
         buffers = {name for name, _ in self.named_buffers()}
         needed = own if buffers & set(values) else [name for name in own if name not in buffers]
         missing = [name for name in needed if name not in values]
@@ -289,7 +303,7 @@ class Module:
     def clone(self):
         """A module of the same form with copies of the tensors, which changes alone."""
         leaves, form = _tree.tree_flatten(self)
-        return form.unflatten([_copy.copy(x) if isinstance(x, Tensor) else x for x in leaves])
+        return form.unflatten([_copy.copy(x) if _tree.is_array(x) else x for x in leaves])
 
     # ---- Texts
 
@@ -321,18 +335,27 @@ def _listed(names):
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def _unmarked(value, path, kinds):
-    """Containers with the marks of Parameter and Buffer taken off."""
+def _equal(a, b):
+    """Whether two tensors have the same elements, NaN too. Traced tensors have to be one value."""
+    if a._same(b) or a.is_traced or b.is_traced:
+        return a._same(b)
+    return _nabla.all((a == b) | ((a != a) & (b != b)), [], False).item()
+
+
+def _unmarked(value, path, kinds, before):
+    """Containers with the marks of Parameter and Buffer taken off. Arrays and numbers become tensors where there was
+    one: `before` has the kinds of those."""
     if isinstance(value, (Parameter, Buffer)):
         kinds[path] = value.kind
         return _as_kind(value.value, value.kind)
+    if path in before and not isinstance(value, Tensor) and _tree.is_array(value):
+        return _unmarked(_MARKS[before[path]](value), path, kinds, before)
     if type(value) in (list, tuple):
-        if any(isinstance(v, (Parameter, Buffer, list, tuple, dict)) for v in value):
-            out = [_unmarked(v, f"{path}.{i}", kinds) for i, v in enumerate(value)]
-            if any(a is not b for a, b in zip(out, value)):
-                return type(value)(out)
+        out = [_unmarked(v, f"{path}.{i}", kinds, before) for i, v in enumerate(value)]
+        if any(a is not b for a, b in zip(out, value)):
+            return type(value)(out)
     elif type(value) is dict:
-        out = {k: _unmarked(v, f"{path}.{k}", kinds) for k, v in value.items()}
+        out = {k: _unmarked(v, f"{path}.{k}", kinds, before) for k, v in value.items()}
         if any(out[k] is not value[k] for k in value):
             return out
     return value
@@ -419,27 +442,28 @@ def _aliases(module):
     return out
 
 
-def _replace(value, f, seen):
-    """Tensors below `value` replaced by f of them, in place where the container can change."""
-    if isinstance(value, Tensor):
-        return f(value)
+def _replace(value, new, seen):
+    """Tensors and arrays below `value` replaced by what `new` has for their ids, in place where the container can
+    change."""
+    if id(value) in new and not isinstance(value, _PLAIN):
+        return new[id(value)]
     if isinstance(value, Module):
         if id(value) not in seen:
             seen.add(id(value))
             for name, part in _attributes(value):
-                new = _replace(part, f, seen)
-                if new is not part:
-                    object.__setattr__(value, name, new)
+                after = _replace(part, new, seen)
+                if after is not part:
+                    object.__setattr__(value, name, after)
         return value
     if isinstance(value, list):
-        value[:] = [_replace(v, f, seen) for v in value]
+        value[:] = [_replace(v, new, seen) for v in value]
     elif isinstance(value, dict):
         for k in value:
-            value[k] = _replace(value[k], f, seen)
+            value[k] = _replace(value[k], new, seen)
     elif isinstance(value, tuple):
-        new = [_replace(v, f, seen) for v in value]
-        if any(a is not b for a, b in zip(new, value)):
-            return type(value)(*new) if hasattr(value, "_fields") else type(value)(new)
+        parts = [_replace(v, new, seen) for v in value]
+        if any(a is not b for a, b in zip(parts, value)):
+            return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
 
 
@@ -471,12 +495,12 @@ class _Flattening:
             return ("sequence", cls, tuple([self.node(v, module, f"{rel}.{k}") for k, v in _items(value)]))
         if cls is dict:
             keys = tuple(value)
-            return ("dict", tuple([Static(k) for k in keys]),
+            return ("dict", tuple([_tree.Static(k) for k in keys]),
                     tuple([self.node(value[k], module, f"{rel}.{k}") for k in keys]))
         if cls in _tree._registered:
             children, data = _tree._registered[cls][0](value)
-            return ("other", cls, Static(data), tuple([self.node(c, None, "") for c in children]))
-        return ("static", Static(value))
+            return ("other", cls, _tree.Static(data), tuple([self.node(c, None, "") for c in children]))
+        return ("static", _tree.Static(value))
 
     def module(self, value):
         known = self.modules.get(id(value))

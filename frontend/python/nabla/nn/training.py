@@ -3,6 +3,8 @@
 import functools
 
 from .. import transforms as _transforms
+from .._trace import name_of
+from .module import Module
 from .rng import own_scope
 from .selectors import select
 
@@ -21,6 +23,9 @@ def value_and_grad(fun, wrt="trainable", has_aux=False):
 
     @functools.wraps(fun)
     def wrapped(model, *args, **kwargs):
+        if not isinstance(model, Module):
+            raise TypeError(f"nn.value_and_grad: the first argument of {name_of(fun)} is a Module, got a "
+                            f"{type(model).__name__}; nabla.value_and_grad differentiates by trees")
         chosen, rest = chosen_by.partition(model)
         if not chosen:
             raise TypeError(f"value_and_grad: {chosen_by!r} selects nothing of {type(model).__name__}")

@@ -18,9 +18,8 @@ from .._mesh import (
     _LAYOUT, DeviceMesh, DimSpec, P, PartitionSpec, ShardingSpec, compute_local_shape, get_num_shards,
     is_mesh_and_layout, laid_out, message_of, names_of, need_mesh, needs_reshard, refuse, spec_for, spec_of,
     wanting_multiples)
-from .._trace import is_array
 from ..devices import accelerator, cpu, gpu, to_device, transfer_to
-from ..tree import tree_flatten, tree_map
+from ..tree import is_array, tree_flatten, tree_map
 from ._common import axis_of
 from .comparison import equal
 from .creation import zeros_like

@@ -4,8 +4,7 @@ import functools
 
 from .. import _nabla
 from .._core import asarray
-from .._trace import is_array
-from ..tree import tree_flatten, tree_map
+from ..tree import is_array, tree_flatten, tree_map
 from .derivatives import _positions, _zeros_like, grad, jvp, vjp
 from .batching import vmap
 

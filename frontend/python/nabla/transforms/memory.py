@@ -4,8 +4,8 @@ import functools
 
 from .. import _nabla
 from .._core import asarray, dtype_of
-from .._trace import Arguments, is_array, trace_like
-from ..tree import tree_map
+from .._trace import Arguments, trace_like
+from ..tree import is_array, tree_map
 
 
 def checkpoint(fun=None, *, policy=None, names=()):

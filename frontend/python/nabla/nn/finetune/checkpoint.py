@@ -3,9 +3,7 @@
 import json
 import os
 
-from ..._core import Tensor
-from ..checkpoints import MissingCheckpoint, _load_tree, load_file, load_metadata, save_file
-from ..selectors import flat_paths
+from ..checkpoints import MissingCheckpoint, load_file, load_metadata, load_tree, named_arrays, save_file
 
 _FILE = "adapters.safetensors"
 
@@ -16,9 +14,9 @@ def save_finetune_checkpoint(path, *, lora_params, optimizer_state=None, metadat
     `metadata` is a dict that JSON can hold. The folder is made where it is missing; the file is whole or not there.
     """
     os.makedirs(path, exist_ok=True)
-    tensors = {f"lora.{k}": x for k, x in flat_paths(lora_params) if isinstance(x, Tensor)}
+    tensors = {f"lora.{k}": x for k, x in named_arrays(lora_params, "lora_params").items()}
     if optimizer_state is not None:
-        tensors.update({f"optimizer.{k}": x for k, x in flat_paths(optimizer_state) if isinstance(x, Tensor)})
+        tensors.update({f"optimizer.{k}": x for k, x in named_arrays(optimizer_state, "optimizer_state").items()})
     texts = {"has_optimizer": str(optimizer_state is not None).lower(), "user_metadata": json.dumps(metadata or {})}
     save_file(tensors, os.path.join(path, _FILE), texts)
 
@@ -39,11 +37,11 @@ def load_finetune_checkpoint(path, *, lora_template, optimizer_template=None):
     texts = load_metadata(file)
     state = None
     if optimizer_template is not None and texts.get("has_optimizer") == "true":
-        state = _load_tree(optimizer_template, parts["optimizer"], file, True)
+        state = load_tree(optimizer_template, parts["optimizer"], file, True)
     step = parts["optimizer"].get("step")
     meta = {"user_metadata": json.loads(texts.get("user_metadata", "{}")), "tensor_keys": sorted(tensors),
             "has_optimizer": texts.get("has_optimizer") == "true", "step": None if step is None else int(step.item())}
-    return _load_tree(lora_template, parts["lora"], file, True), state, meta
+    return load_tree(lora_template, parts["lora"], file, True), state, meta
 
 
 __all__ = ["load_finetune_checkpoint", "save_finetune_checkpoint"]

@@ -4,7 +4,7 @@ An adapter of a weight [in, out] is {"A": [in, rank], "B": [rank, out]}: the cha
 formed where it need not be: x goes through A and then B.
 """
 
-from ..._core import dtype_of
+from ..._core import asarray, dtype_of
 from .. import _math as m
 from .. import init
 from ..layers import Linear
@@ -19,6 +19,7 @@ def _rank(adapter):
 
 def init_lora_adapter(weight, rank, init_std=0.01, dtype=None, *, key=None):
     """{"A": normal with standard deviation init_std, "B": zeros}: the layer begins unchanged. Raises ValueError."""
+    weight = asarray(weight)
     if weight.ndim != 2:
         raise ValueError(f"init_lora_adapter: the weight is {weight.type_str()}, expected [in, out]")
     if rank < 1:

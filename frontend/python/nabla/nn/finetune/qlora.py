@@ -40,8 +40,9 @@ def quantize_nf4(weight, block_size=64):
 
 def dequantize_nf4(qweight, dtype=None):
     """The float32 (or `dtype`) tensor that an NF4Weight stands for."""
-    count, stored = math.prod(qweight.shape), 2 * qweight.codes.numel()
-    out = _nabla.dequantize_nf4(qweight.codes, qweight.scales, [stored])
+    codes, scales = asarray(qweight.codes), asarray(qweight.scales)
+    count, stored = math.prod(qweight.shape), 2 * codes.numel()
+    out = _nabla.dequantize_nf4(codes, scales, [stored])
     if stored > count:
         out = _nabla.emit("slice", [out], {"starts": [0], "limits": [count], "strides": [1]})[0]
     out = _nabla.emit("reshape", [out], {"shape": [int(s) for s in qweight.shape]})[0]

@@ -2,16 +2,16 @@
 
 Parameters are a tree of tensors, or a Module: then those that a selector names ("trainable" by default) are updated,
 the gradients are what `nn.value_and_grad` gives (a dict by paths) or `nb.grad` (a module), and the result is a new
-module. States are dicts of tensors and trees, so that whole steps compile. Tensors that are not floating stay as they
-are.
+module. States are dicts of tensors and trees, so that whole steps compile. Leaves may be arrays or Python numbers, too:
+the floating ones become tensors. Leaves that are not floating stay as they are.
 """
 
 import inspect
 
 from ... import _nabla
-from ..._core import DType, Tensor, asarray, astype
+from ..._core import DType, asarray, astype
 from ...autograd import untracked
-from ...tree import tensor_leaves, tree_flatten
+from ...tree import float_tensor, tensor_leaves, tree_flatten
 from .. import _math as m
 from ..module import Module
 from ..selectors import select
@@ -29,20 +29,24 @@ NO_GRADIENT = _NoGradient()  # in a tree, where None has no leaves
 
 
 class _Parts:
-    """The tensors of a tree or module that are updated, and the way back."""
+    """The leaves of a tree or module that are updated, and the way back. `tensors` are the floating ones, with None in
+    the places of other leaves."""
 
     def __init__(self, params, wrt):
         self.params = params
         if isinstance(params, Module):
             items = select(wrt).apply(params)
-            self.names, self.tensors = [p for p, _ in items], [x for _, x in items]
+            self.names, self.all = [p for p, _ in items], [x for _, x in items]
             self.form = None
-            for name, x in items:
-                if not x.dtype.is_float():
-                    raise TypeError(f"optimiser: {name} is {x.type_str()}; only floating tensors can be updated")
         else:
-            self.tensors, self.form = tree_flatten(params)
+            self.all, self.form = tree_flatten(params)
             self.names = None
+        self.tensors = [float_tensor(x) for x in self.all]
+        if self.form is None:
+            for name, x, given in zip(self.names, self.tensors, self.all):
+                if x is None:
+                    raise TypeError(f"optimiser: {name} is {asarray(given).type_str()}; only floating tensors can be "
+                                    "updated")
 
     def tree(self, values):
         """A tree for the state: a dict by paths of a module, otherwise the parameters' form."""
@@ -75,10 +79,6 @@ class _Parts:
         return self.form.unflatten(values)
 
 
-def _trainable(p):
-    return isinstance(p, Tensor) and p.dtype.is_float()
-
-
 class Transform:
     """An optimiser without state of its own: a rule, a learning rate (a number, a scalar or a schedule), a selector."""
 
@@ -88,8 +88,8 @@ class Transform:
     def init(self, params):
         """The first state: the rule's slots, trees like the parameters, and "step", an int32 scalar."""
         parts = _Parts(params, self.wrt)
-        begun = [self.rule.begin(p) if _trainable(p) else tuple(p for _ in self.rule.slot_names)
-                 for p in parts.tensors]
+        begun = [tuple(given for _ in self.rule.slot_names) if p is None else self.rule.begin(p)
+                 for p, given in zip(parts.tensors, parts.all)]
         state = {name: parts.tree([b[i] for b in begun]) for i, name in enumerate(self.rule.slot_names)}
         state["step"] = asarray(0, DType.int32)
         return state
@@ -109,10 +109,11 @@ class Transform:
         new, kept = [], []
         for i, (p, g) in enumerate(zip(parts.tensors, gradients)):
             own = tuple(s[i] for s in slots)
-            if not _trainable(p) or g is None or g is NO_GRADIENT:
-                new.append(p)
+            if p is None or g is None or g is NO_GRADIENT:
+                new.append(parts.all[i] if p is None else p)
                 kept.append(own)
                 continue
+            g, own = asarray(g), tuple([asarray(s) for s in own])
             if tuple(g.shape) != tuple(p.shape):
                 raise ValueError(f"optimiser: gradient {g.type_str()} for parameter {p.type_str()}")
             wide = DType.float64 if p.dtype == DType.float64 else DType.float32
@@ -236,8 +237,8 @@ def _scalars(param, lr):
 
 def sgd_step(param, grad, momentum_buffer=None, *, lr, weight_decay=0.0, momentum=0.0, nesterov=False):
     """`(new param, new buffer)` of one tensor; the buffer is None without momentum, and zeros when None is given."""
-    rule = rules.SGD(momentum, weight_decay, nesterov)
-    slots = rule.begin(param) if momentum_buffer is None or not momentum else (momentum_buffer,)
+    rule, param = rules.SGD(momentum, weight_decay, nesterov), asarray(param)
+    slots = rule.begin(param) if momentum_buffer is None or not momentum else (asarray(momentum_buffer),)
     new, kept = rule.apply(param, m.cast(grad, param.dtype), slots, None, _scalars(param, lr))
     return new, kept[0] if kept else None
 
@@ -256,8 +257,9 @@ def sgd_update(params, grads, state=None, *, lr, momentum=0.0, weight_decay=0.0,
 def adamw_step(param, grad, m, v, step, *, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0,
                bias_correction=True):
     """`(new param, new m, new v)` of one tensor; step, an int or integer scalar, counts from 1."""
-    rule = rules.AdamW(beta1, beta2, eps, weight_decay, bias_correction)
-    new, kept = rule.apply(param, astype(grad, param.dtype), (m, v), asarray(step, DType.int32), _scalars(param, lr))
+    rule, param = rules.AdamW(beta1, beta2, eps, weight_decay, bias_correction), asarray(param)
+    slots = (asarray(m), asarray(v))
+    new, kept = rule.apply(param, astype(grad, param.dtype), slots, asarray(step, DType.int32), _scalars(param, lr))
     return new, *kept
 
 

@@ -1,18 +1,23 @@
 """Clipping of gradients, and their sums over several batches."""
 
 from ... import _nabla
-from ..._core import Tensor
-from ...tree import tree_flatten, tree_map
+from ...tree import float_tensor, tree_leaves, tree_map
 from .. import _math as m
 
 
-def _floating(tree):
-    return [x for x in tree_flatten(tree)[0] if isinstance(x, Tensor) and x.dtype.is_float()]
+def _mapped(f, tree):
+    """The tree with `f(leaf)` in the place of every floating leaf, which f gets as a tensor."""
+    def of_leaf(x):
+        tensor = float_tensor(x)
+        return x if tensor is None else f(tensor)
+
+    return tree_map(of_leaf, tree)
 
 
 def global_norm(tree):
-    """The square root of the sum of all squares of a tree's floating tensors: float32."""
-    return _nabla.global_norm(_floating(tree))
+    """The square root of the sum of all squares of a tree's floating leaves, tensors or arrays: float32."""
+    found = [float_tensor(x) for x in tree_leaves(tree)]
+    return _nabla.global_norm([x for x in found if x is not None])
 
 
 def clip_by_global_norm(gradients, max_norm):
@@ -22,19 +27,12 @@ def clip_by_global_norm(gradients, max_norm):
     """
     norm = global_norm(gradients)
     factor = _nabla.clip_factor(norm, float(max_norm))
-
-    def scaled(x):
-        return m.mul(x, m.cast(factor, x.dtype)) if isinstance(x, Tensor) and x.dtype.is_float() else x
-
-    return tree_map(scaled, gradients), norm
+    return _mapped(lambda x: m.mul(x, m.cast(factor, x.dtype)), gradients), norm
 
 
 def clip_by_value(gradients, bound):
     """Every element kept within [-bound, bound]."""
-    def kept(x):
-        return _nabla.clip(x, -float(bound), float(bound)) if isinstance(x, Tensor) and x.dtype.is_float() else x
-
-    return tree_map(kept, gradients)
+    return _mapped(lambda x: _nabla.clip(x, -float(bound), float(bound)), gradients)
 
 
 def accumulate(total, gradients, share=1.0):

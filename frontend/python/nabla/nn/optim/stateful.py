@@ -5,10 +5,10 @@ import collections.abc
 from ... import _nabla
 from ..._core import Tensor, asarray
 from ..._mesh import laid_out_like
-from ...tree import tree_flatten
+from ...tree import leaves_with_path, tree_flatten
 from .._handles import keep_handle, write_tensor
 from ..module import Module
-from ..selectors import flat_paths, select
+from ..selectors import select
 from . import functional
 
 
@@ -149,23 +149,24 @@ class Optimizer:
 
     def state_dict(self):
         """The state as `{name: tensor}`: "m.layers.0.weight", "step"."""
-        return dict(flat_paths(self.state))
+        return dict(leaves_with_path(self.state))
 
     def load_state_dict(self, state):
         """Sets the state from such a dict, laid out as it is now. Raises ValueError for names or shapes that differ."""
-        own = flat_paths(self.state)
+        leaves, form = tree_flatten(self.state)
+        own = list(zip(form.leaf_paths(), leaves))
         names = {name for name, _ in own}
         if names != set(state):
             raise ValueError(f"load_state_dict: missing {sorted(names - set(state))[:5]}, not known "
                              f"{sorted(set(state) - names)[:5]}")
-        values = {}
+        values = []
         for name, x in own:
+            x = asarray(x)
             new = asarray(state[name], x.dtype)
             if tuple(new.shape) != tuple(x.shape):
                 raise ValueError(f"load_state_dict: {name} is {x.type_str()}, the state has {new.type_str()}")
-            values[id(x)] = laid_out_like(new, x)
-        leaves, form = tree_flatten(self.state)
-        self.state = form.unflatten([values[id(x)] for x in leaves])
+            values.append(laid_out_like(new, x))
+        self.state = form.unflatten(values)
 
 
 class SGD(Optimizer):
