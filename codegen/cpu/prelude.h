@@ -39,7 +39,7 @@ template <class T> constexpr bool nb_is_signed = T(-1) < T(0);
 using nb_mask = nb_vec<int>;
 
 template <class V, class S> NB_FN V nb_splat(S s) {
-  if constexpr (nb_is_vec<V>) return V{} + nb_scalar<V>(s);
+  if constexpr (nb_is_vec<V>) return nb_scalar<V>(s) - V{};  // V{} + -0 would be 0
   else return V(s);
 }
 template <> NB_INLINE inline nb_mask nb_splat<nb_mask, bool>(bool s) { return nb_mask{} - int(s); }

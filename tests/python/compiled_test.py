@@ -328,3 +328,47 @@ def test_dynamic_arguments_come_by_their_places():
     f = nb.jit(lambda x, y: x + y, dynamic_dims={1: {0: "n"}})
     with pytest.raises(TypeError, match="arguments by their places, and fn is called with y=...: pass it by its"):
         f(X, y=X)
+
+
+def test_static_values_that_are_equal_and_not_alike():
+    g = nb.jit(lambda x, v, w: x + float(seen.append(v) is None), static_argnums=1, static_argnames="w")
+    h = nb.jit(lambda x, box: x + float(seen.append(box.value) is None))
+    seen, values = [], [(v,) for v in (1, 1.0, True, 0.0, -0.0, float("nan"))]
+    for f in (lambda v: g(X, v, w=0), lambda v: g(X, 0, w=v), lambda v: h(X, Box(v))):
+        before = len(seen)
+        for _ in range(2):
+            for v in values:
+                f(v)
+        assert len(seen) == before + len(values)
+    assert [repr(v) for v in seen[-len(values):]] == [repr(v) for v in values]
+
+
+class Box:
+    def __init__(self, value):
+        self.value = value
+
+
+nb.register_pytree_node(Box, lambda b: ((), b.value), lambda value, _: Box(value))
+
+
+def test_zeros_of_both_signs():
+    one = nb.asarray(1.0)
+    g = nb.jit(lambda x, s: x / s, static_argnums=1)
+    assert [g(one, s).item() for s in (0.0, -0.0, 0.0, -0.0)] == [math.inf, -math.inf] * 2
+    for dtype in ("float16", "bfloat16", "float32", "float64"):
+        def f(x):
+            zero = nb.full((1,), -0.0, dtype)
+            return {"full": zero, "list": nb.asarray([-0.0], dtype), "times": x * -0.0,
+                    "where": nb.where(x > 0, -0.0, 0.0),
+                    "plus": nb.full((1,), 0.0, dtype), "array": nb.asarray(np.array([-0.0], np.float32)),
+                    "neg": -nb.zeros((1,), dtype), "sign": nb.copysign(x, -0.0), "divided": 1 / zero}
+
+        x = nb.ones(1, dtype)
+        for way in (f, nb.jit(f)):
+            out = way(x)
+            for name, value in out.items():
+                assert np.signbit(np.asarray(value.astype("float64"))[0]) == (name != "plus"), (dtype, name)
+        for name in out:
+            alone = nb.jit(lambda x: f(x)[name])(x)
+            assert np.signbit(np.asarray(alone.astype("float64"))[0]) == (name != "plus"), (dtype, name)
+    assert np.signbit(np.asarray(nb.jit(lambda: nb.full((), -0.0))()))

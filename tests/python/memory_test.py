@@ -141,3 +141,30 @@ def test_arrays_without_elements_come_in():
     for shape in ((3, 0), (0,), (0, 4, 2)):
         assert nb.from_dlpack(np.ones(shape, "float32")).shape == shape
         assert nb.from_dlpack(nb.zeros(shape)).shape == shape and np.asarray(nb.zeros(shape)).shape == shape
+
+
+def test_dlpack_copies_and_other_devices():
+    class Asked:
+        """Another library, which asks for a tensor as it pleases."""
+
+        def __init__(self, x, **options):
+            self.x, self.options = x, options
+
+        def __dlpack__(self, **kwargs):
+            return self.x.__dlpack__(**self.options)
+
+        def __dlpack_device__(self):
+            return self.x.__dlpack_device__()
+
+    x = nb.asarray([1.0, 2.0])
+    shared = np.from_dlpack(Asked(x))
+    for options in ({}, {"copy": None}, {"copy": False}, {"dl_device": (1, 0)}, {"stream": None},
+                    {"dl_device": None, "max_version": (1, 0)}):
+        assert np.shares_memory(np.from_dlpack(Asked(x, **options)), shared)
+    own = np.from_dlpack(Asked(x, copy=True))
+    assert not np.shares_memory(own, shared) and own.tolist() == [1.0, 2.0]
+    for device in ((2, 0), (1, 1), (13, 0)):
+        with pytest.raises(BufferError, match="is not moved to"):
+            x.__dlpack__(dl_device=device)
+    with pytest.raises(TypeError):
+        x.__dlpack__(copies=True)

@@ -240,7 +240,7 @@ def test_each_compile_is_said_with_its_cause(log):
     assert text[0].startswith("scale compiled in ") and text[0].endswith("(1 so far): it is called for the first time")
     assert text[1].endswith("(2 so far): x changed from f32[2] to f32[3,2]")
     assert text[2].endswith("x changed from f32[3,2] to f16[3,2]")
-    assert "params.b is new, f32[]" in text[3]
+    assert "params.b is new, a Python float" in text[3]
     assert "'down'" in text[4]
     assert text[5].endswith("it was forgotten since: by clear_cache(), or for max_cache_size other forms")
     assert scale.stats.causes[1] == "x changed from f32[2] to f32[3,2]"

@@ -198,3 +198,31 @@ def test_import_paths():
     from nabla.ops.view import swap_axes  # noqa: F401
     with pytest.raises(ValueError, match="laid out over no mesh"):
         all_reduce(nb.ones(2))
+
+
+def test_functions_of_numpy_call_methods():
+    x = np.array([[3.0, 1.0, 2.0], [0.5, -1.0, 4.0]], np.float32)
+    calls = {
+        "sum": lambda x: np.sum(x), "sum axis": lambda x: np.sum(x, axis=1, keepdims=True),
+        "mean": lambda x: np.mean(x), "mean dtype": lambda x: np.mean(x, axis=0, dtype=np.float64),
+        "max": lambda x: np.max(x), "min": lambda x: np.min(x, 1), "prod": lambda x: np.prod(x),
+        "std": lambda x: np.std(x, ddof=1), "var": lambda x: np.var(x, axis=0), "argmax": lambda x: np.argmax(x),
+        "argmin axis": lambda x: np.argmin(x, axis=1), "cumsum": lambda x: np.cumsum(x, 1),
+        "cumprod": lambda x: np.cumprod(x, axis=0, dtype=np.float64), "clip": lambda x: np.clip(x, 0, 2),
+        "reshape": lambda x: np.reshape(x, (3, 2)), "transpose": lambda x: np.transpose(x),
+        "any": lambda x: np.any(x > 3), "all": lambda x: np.all(x > -2, axis=0), "round": lambda x: np.round(x),
+        "squeeze": lambda x: np.squeeze(x[:1], 0), "swapaxes": lambda x: np.swapaxes(x, 0, 1),
+        "repeat": lambda x: np.repeat(x, 2, axis=1), "ndim": lambda x: np.ndim(x)}
+    compiled = nb.jit(lambda x: {name: f(x) for name, f in calls.items()})(x)
+    for name, f in calls.items():
+        want = f(x)
+        for way, got in (("eager", f(nb.asarray(x))), ("jit", compiled[name])):
+            assert np.shape(got) == np.shape(want), (name, way)
+            np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6, err_msg=f"{name}, {way}")
+    t = nb.asarray(x)
+    with pytest.raises(TypeError, match="out= is not taken"):
+        t.sum(out=np.zeros(()))
+    with pytest.raises(TypeError, match="row-major"):
+        t.reshape(3, 2, order="F")
+    with pytest.raises(TypeError):
+        t.sum(other=1)

@@ -1,5 +1,6 @@
 """Promotion: the table of JAX with 64-bit types (jax.numpy.promote_types), and numbers, which are weak."""
 
+import numpy as np
 import pytest
 
 import nabla as nb
@@ -66,3 +67,112 @@ def test_uint64_with_signed_is_the_default_dtype_of_the_moment():
     for dtype in (nb.float64, nb.float32, nb.float64):
         with nb.default_dtype(dtype):
             assert nb.promote_types("uint64", "int8") == nb.promote_types("int64", "uint64") == dtype
+
+
+THIRD = np.float64(1) / 3
+X64 = np.array([1.0, -2.0, 0.5])
+TWO = {  # functions of a tensor and a number
+    "mul": lambda x, k: x * k, "rsub": lambda x, k: k - x, "div": lambda x, k: x / k, "maximum": nb.maximum,
+    "clip": lambda x, k: nb.clip(x, -k, k), "where": lambda x, k: nb.where(x > k, x, k),
+    "power": lambda x, k: abs(x) ** k,
+    "full": lambda x, k: x + nb.full((3,), k, "float64"), "at": lambda x, k: x.at[1].set(k),
+    "astype": lambda x, k: x * nb.astype(k, "float64"), "stack": lambda x, k: nb.stack([x[0], x[1] * k]),
+    "list": lambda x, k: nb.asarray([x[0], k, 1.0]), "chain": lambda x, k: x * (-(k - 2) / 3 + abs(1 - k) ** 2 % k),
+    "function": lambda x, k: x * nb.sqrt(k)}
+WAYS = {
+    "jit": lambda f: nb.jit(f), "vmap": lambda f: lambda x, k: nb.vmap(f, in_axes=(None, None), axis_size=2)(x, k)[0],
+    "cond": lambda f: lambda x, k: nb.cond(nb.asarray(True), f, lambda x, k: f(x, k) * 0, x, k),
+    "switch": lambda f: lambda x, k: nb.switch(0, [f], x, k), "checkpoint": lambda f: nb.checkpoint(f),
+    "nested": lambda f: nb.jit(lambda x, k: nb.cond(nb.asarray(True), nb.jit(f), f, x, k)),
+    "value": lambda f: lambda x, k: nb.value_and_grad(
+        lambda k, x: (nb.sum(f(x, k)), f(x, k)), has_aux=True)(k, x)[0][1],
+    "vjp": lambda f: lambda x, k: nb.vjp(f, x, k)[0], "jvp": lambda f: lambda x, k: nb.jvp(f, (x, k), (x, k))[0],
+    "no jit": lambda f: lambda x, k: _without_jit(f, x, k)}
+
+
+def _without_jit(f, x, k):
+    with nb.disable_jit():
+        return nb.jit(f)(x, k)
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_doubles_stay_doubles_beside_float64(name):
+    f, x, k = TWO[name], nb.asarray(X64), float(THIRD)
+    plain, exact = f(x, k), f(x, THIRD)
+    assert plain.dtype == nb.float64
+    for way, transformed in WAYS.items():
+        got = transformed(f)(x, k)
+        assert got.dtype == nb.float64, way
+        np.testing.assert_allclose(np.asarray(got), np.asarray(plain), rtol=1e-15, err_msg=way)
+        got = transformed(f)(x, THIRD)
+        np.testing.assert_allclose(np.asarray(got), np.asarray(exact), rtol=1e-15, err_msg=way)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "int8", "int32"])
+def test_numbers_are_as_weak_where_they_are_traced(dtype):
+    x = nb.ones(3, dtype)
+    for name in ("mul", "rsub", "div", "maximum", "where", "at", "chain", "function"):
+        for way, transformed in WAYS.items():
+            if way in ("value", "vjp", "jvp") and not x.dtype.is_float():
+                continue
+            got, plain = transformed(TWO[name])(x, 0.3), TWO[name](x, 0.3)
+            assert got.dtype == plain.dtype, (name, way)
+
+
+def test_traced_numbers_are_tensors_of_the_default_dtype():
+    seen = []
+
+    def f(k):
+        seen.append((k.dtype, k.shape))
+        return k
+
+    for way in (nb.jit, nb.checkpoint, lambda f: lambda k: nb.cond(nb.asarray(True), f, lambda k: k, k)):
+        assert way(f)(0.1).dtype == nb.float32
+    assert seen == [(nb.float32, ())] * 3
+    assert nb.grad(lambda k: k * k)(0.1).dtype == nb.float32
+    assert nb.vjp(lambda k: k * k, 0.1)[1](1.0)[0].dtype == nb.float32
+    assert nb.while_loop(lambda k: k < 3, lambda k: k + 1, 0.5).dtype == nb.float32
+    assert nb.jit(lambda k: k < 0.1)(0.1).item() is False
+    with nb.default_dtype("float64"):
+        assert nb.jit(f)(0.1).item() == 0.1
+
+    def written(x, k):
+        k[...] = 2.0
+        return x * k
+
+    assert nb.jit(written)(X64, 0.1).tolist() == (X64 * 2).tolist()
+
+
+def test_numpy_scalars_keep_their_dtype():
+    for name in "bool_ int8 uint8 int16 uint32 int64 uint64 float16 float32 float64".split():
+        scalar = getattr(np, name)(1)
+        wanted = nb.dtype_of(scalar.dtype)
+        for x in (nb.asarray(scalar), nb.asarray([scalar, scalar]), nb.asarray([[scalar], [scalar]]),
+                  nb.full(2, scalar), nb.jit(lambda k: k)(scalar)):
+            assert x.dtype == wanted, name
+    assert nb.asarray(np.float64(1e300)).item() == 1e300 and nb.full(1, np.float64(1e300)).tolist() == [1e300]
+    assert nb.asarray([np.float64(1e300), 1]).tolist() == [1e300, 1.0]
+    assert nb.asarray([np.float16(1), 2.0]).dtype == nb.float16 and nb.asarray([np.int8(1), 300.5]).dtype == nb.float32
+    assert nb.asarray([np.int64(2**40), 1]).tolist() == [2**40, 1]
+    assert (nb.ones(2) * np.float64(0.1)).dtype == nb.float64 and (nb.ones(2) * np.float32(0.1)).dtype == nb.float32
+    assert nb.result_type(np.float64(1), nb.ones(1)) == nb.float64
+
+
+def test_ints_that_do_not_fit():
+    for n in (2**31, -2**31 - 1, 2**63 - 1, 2**63, 2**64 - 2**31, 2**64 - 1, 2**64, -2**63, -2**64):
+        for make in (nb.asarray, lambda n: nb.asarray([1, n]), lambda n: nb.full(2, n), lambda n: nb.arange(n, n + 1),
+                     nb.jit(lambda n: n)):
+            with pytest.raises(ValueError, match="does not fit into"):
+                make(n)
+    known = nb.jit(lambda n: n * 1)
+    assert known(3).item() == 3 and known(4).item() == 4  # the second call is a known one
+    with pytest.raises(ValueError, match="does not fit into int32"):
+        known(2**40)
+    assert nb.asarray(2**64 - 1, "uint64").item() == 2**64 - 1 and nb.asarray(-2**31).item() == -2**31
+    for seed in (2**64, -2**63 - 1, 2**70):
+        with pytest.raises(ValueError, match="does not fit into 64 bits"):
+            nb.random.key(seed)
+    assert nb.random.key(2**64 - 1).tolist() == nb.random.key(-1).tolist()
+    for low, high in ((0, 300), (-200, 0)):
+        with pytest.raises(OverflowError, match="does not fit into int8"):
+            nb.random.randint(nb.random.key(0), (2,), low, high, "int8")

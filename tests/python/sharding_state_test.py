@@ -215,7 +215,8 @@ def test_a_collective_says_of_what_a_size_is_to_be_a_multiple():
 
     rows, sixteen = nb.symbol("rows", 4, 64, 4), nb.symbol("rows", 16, 64, 16)
     with pytest.raises(nb.Error, match=r"E0207.*reduce_scatter: floordiv\(rows,4\) elements in dimension 0 may not be "
-                                       r"divisible into 4 shards(?s:.*)help: declare symbol rows as a multiple of 16"):
+                                       r"divisible into 4 shards(?s:.*)help: declare symbol rows as a multiple of 16: "
+                                       r'nabla.symbol\("rows", ..., multiple=16\)'):
         nb.export({"f": f}, args={"f": {"x": nb.spec((rows, 8))}})
     nb.export({"f": f}, args={"f": {"x": nb.spec((sixteen, 8))}})
 

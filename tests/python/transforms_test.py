@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import nabla as nb
@@ -243,3 +244,22 @@ def test_what_has_no_derivative_is_an_error():
 def test_create_graph_false_ends_derivatives():
     once = nb.grad(lambda x: x * x * x, create_graph=False)
     assert close(once(2.0), 12.0) and close(nb.grad(once)(2.0), 0.0)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_branches_are_numbered_in_every_integer_dtype(dtype):
+    count = 140 if dtype == "int8" else 3  # more branches than int8 has numbers
+    branches = [lambda x, i=i: x + float(i) for i in range(count)]
+    f = nb.jit(lambda i, x: nb.switch(i, branches, x))
+    low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for i in sorted({0, 1, low, high, max(low, -1)}):
+        index = np.array(i, dtype)
+        assert f(index, 0.0).item() == min(max(i, 0), count - 1)
+        assert nb.cond(index, lambda: 1.0, lambda: 0.0).item() == float(i != 0)
+
+
+def test_what_is_no_index():
+    with pytest.raises(TypeError, match=r"switch: the index is f32\[\], expected an integer scalar"):
+        nb.switch(nb.asarray(1.0), [lambda: 1.0, lambda: 2.0])
+    assert nb.cond(0.5, lambda: 1.0, lambda: 0.0).item() == 1.0
+    assert nb.switch(1, [lambda: 1.0, lambda: 2.0]).item() == 2.0

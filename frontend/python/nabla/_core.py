@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+import functools
 import operator
 
 from . import _nabla
@@ -54,28 +55,22 @@ def whole(value):
 def asarray(x, dtype=None):
     """A tensor of x: a tensor, a number, nested lists of numbers, or an array (buffer protocol or DLPack), copied.
 
-    Without `dtype`: lists of bools are bool, of ints int32, of floats the default dtype; arrays keep theirs. With one,
+    Without `dtype`: Python's bools are bool, ints int32, floats the default dtype; arrays and NumPy's scalars keep
+    theirs, alone and in lists: np.float64(0.1) is float64. With one,
     numbers are converted as `astype` does it: floats become integers by truncation, at most the nearest that fits, ints
     keep their lowest bits, and all but 0 is True. Raises ValueError for ints that do not fit into int32 without a
     `dtype`, and for those beyond 64 bits.
     """
     if isinstance(x, Tensor):
         return x if dtype is None or x.dtype == dtype_of(dtype) else astype(x, dtype)
-    if isinstance(x, (bool, int, float)):
+    if is_number(x):
         if dtype is None and isinstance(x, float):
             dtype = default_float()
         return _nabla.from_numbers(x, None if dtype is None else dtype_of(dtype))
     if isinstance(x, range):
         x = list(x)
     if isinstance(x, (list, tuple)):
-        if any(isinstance(leaf, Tensor) for leaf in _flat(x)):
-            return _stacked(x, dtype)
-        wanted = dtype_of(dtype) if dtype is not None else None
-        if wanted is None and any(isinstance(leaf, float) for leaf in _flat(x)):
-            wanted = default_float()
-        if any(not isinstance(leaf, (bool, int, float)) for leaf in _flat(x)):
-            x = _listed(x)
-        return _nabla.from_numbers(x, wanted)
+        return _of_list(x, None if dtype is None else dtype_of(dtype))
     if hasattr(x, "__array__") or _has_buffer(x):
         out = _from_array(x)
         return out if dtype is None else astype(out, dtype)
@@ -97,9 +92,17 @@ def _listed(x):
     return [_listed(i) if isinstance(i, (list, tuple)) else i.tolist() if hasattr(i, "tolist") else i for i in x]
 
 
-def _stacked(x, dtype):
-    parts = [asarray(i, dtype) for i in x]
-    return _nabla.stack(parts, 0)
+def _of_list(x, dtype):
+    leaves = list(_flat(x))
+    if any(isinstance(leaf, Tensor) for leaf in leaves):
+        dtype = dtype or result_type(*leaves)
+        return _nabla.stack([asarray(i, dtype) for i in x], 0)
+    plain = all(is_number(leaf) for leaf in leaves)
+    if dtype is None and not plain:
+        dtype = result_type(*leaves)
+    elif dtype is None and any(isinstance(leaf, float) for leaf in leaves):
+        dtype = default_float()
+    return _nabla.from_numbers(x if plain else _listed(x), dtype)
 
 
 def _has_buffer(x):
@@ -128,6 +131,11 @@ def several(tensors):
     return all_of
 
 
+def is_number(x):
+    """Whether x is a Python number. NumPy's float64 is none, although it is a subclass of float: it has a dtype."""
+    return type(x) in _PYTHON or isinstance(x, (int, float)) and not hasattr(x, "dtype")
+
+
 def operand(x):
     """x as the functions of `_nabla` take it: tensors and Python numbers as they are, everything else a tensor."""
     if isinstance(x, Tensor) or type(x) in (bool, int, float):
@@ -137,8 +145,11 @@ def operand(x):
 
 def astype(x, dtype):
     """x converted element by element. Floats become integers by truncation, at most the nearest that fits."""
+    if is_number(x):
+        return asarray(x, dtype)
     x, dtype = asarray(x), dtype_of(dtype)
-    return x if x.dtype == dtype else _nabla.emit("convert", [x], {"dtype": dtype})[0]
+    exact = x if x._exact is None else x._exact
+    return exact if exact.dtype == dtype else _nabla.emit("convert", [exact], {"dtype": dtype})[0]
 
 
 def _value(dtype, x=0):
@@ -147,6 +158,48 @@ def _value(dtype, x=0):
 
 
 DType.__call__ = _value
+
+
+# ---- Python floats that functions get as tensors, because they are traced
+
+
+Tensor._exact = None  # of a weak tensor: the float64 tensor that it was rounded from
+
+
+def weak(exact):
+    """A tensor that stands for a Python float: `exact`, a float64 tensor, in the default dtype.
+
+    Beside floating tensors it takes their dtype, as Python's floats do, and is converted from `exact`: a float that
+    nabla.jit traces is not rounded to float32 before it meets float64.
+    """
+    out = exact._copied() if exact.dtype == default_float() else astype(exact, default_float())
+    out._exact = exact
+    return out
+
+
+def rebind(x, new):
+    """Gives x itself the elements of `new`."""
+    x._rebind(new)
+    if x._exact is not None:
+        x._exact = None
+
+
+def weakly(f):
+    """An operator `f` whose result is weak when its operands are: each is a weak tensor or a Python number. Functions
+    such as nabla.add give tensors that are not weak, of Python's floats too."""
+    @functools.wraps(f)
+    def made(*xs, **named):
+        for x in xs:
+            if isinstance(x, Tensor) and x._exact is not None:
+                break
+        else:
+            return f(*xs, **named)
+        if named or not all(x._exact is not None if isinstance(x, Tensor) else is_number(x) for x in xs):
+            return f(*xs, **named)
+        out = f(*[x._exact if isinstance(x, Tensor) else x for x in xs])
+        return weak(out) if out.dtype == DType.float64 else out
+
+    return made
 
 
 # ---- Promotion, by JAX's table (jax.readthedocs.io, "Type promotion semantics"); Python numbers are weak.
@@ -188,18 +241,19 @@ def _promote(a, b):
 
 def result_type(*xs):
     """The dtype that operands meet in. Python numbers are weak: they decide only the kind (bool, int, float)."""
-    dtype, weak = None, None
+    dtype, kind = None, None
     for x in xs:
-        if isinstance(x, Tensor):
+        x = operand(x)
+        if isinstance(x, Tensor) and x._exact is None:
             dtype = x.dtype if dtype is None else promote_types(dtype, x.dtype)
         else:
             rank = 0 if isinstance(x, bool) else 1 if isinstance(x, int) else 2
-            weak = rank if weak is None else max(weak, rank)
+            kind = rank if kind is None else max(kind, rank)
     if dtype is None:
-        return (DType.bool, DType.int32, default_float())[weak or 0]
-    if weak == 2 and not dtype.is_float():
+        return (DType.bool, DType.int32, default_float())[kind or 0]
+    if kind == 2 and not dtype.is_float():
         return default_float()
-    if weak == 1 and dtype == DType.bool:
+    if kind == 1 and dtype == DType.bool:
         return DType.int32
     return dtype
 
@@ -215,7 +269,7 @@ def promoted(*xs):
     out = []
     for x in xs:
         if isinstance(x, Tensor):
-            out.append(astype(x, dtype))
+            out.append(x if x.dtype == dtype else astype(x, dtype))
         elif any_tensor and not (dtype.is_integer() and isinstance(x, float)):
             out.append(_checked(x, dtype))
         else:
@@ -223,12 +277,17 @@ def promoted(*xs):
     return out
 
 
+def check_fits(x, dtype, what="the dtype"):
+    """Raises OverflowError for an int that an integer dtype does not hold."""
+    bits = 8 * dtype.itemsize
+    low, high = (0, (1 << bits) - 1) if dtype in _UNSIGNED else (-(1 << bits - 1), (1 << bits - 1) - 1)
+    if not low <= x <= high:
+        raise OverflowError(f"the number {x} does not fit into {dtype.name}, {what}")
+
+
 def _checked(x, dtype):
     if isinstance(x, int) and dtype.is_integer():
-        bits = 8 * dtype.itemsize
-        low, high = (0, (1 << bits) - 1) if dtype in _UNSIGNED else (-(1 << bits - 1), (1 << bits - 1) - 1)
-        if not low <= x <= high:
-            raise OverflowError(f"the number {x} does not fit into {dtype.name}, the dtype of what it meets")
+        check_fits(x, dtype, "the dtype of what it meets")
         # A double, as which numbers travel, does not hold all of them.
         return asarray(x, dtype) if abs(x) > 1 << 53 else x
     return x

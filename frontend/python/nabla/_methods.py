@@ -1,10 +1,11 @@
 """What Tensor can do in Python: operators, indexing, methods, and how it prints. Attached to the native class."""
 
 import copy
+import inspect
 import operator
 
 from . import _nabla
-from ._core import DType, Tensor, asarray, astype, dtype_of, several
+from ._core import DType, Tensor, asarray, astype, dtype_of, rebind, several, weakly
 from ._mesh import compute_local_shape, spec_of
 from ._printing import html_of, text_of
 from .ops import (
@@ -50,14 +51,16 @@ _COMPARED = {"eq": comparison.equal, "ne": comparison.not_equal, "lt": compariso
 
 def _attach_operators():
     for name, (function, doc) in _BINARY.items():
+        function = function if name in ("matmul", "divmod") else weakly(function)
         setattr(Tensor, f"__{name}__", _operator(function, doc))
         setattr(Tensor, f"__r{name}__", _reflected(function, doc))
     for name, function in _COMPARED.items():
+        function = weakly(function)
         setattr(Tensor, f"__{name}__", _operator(function, f"Where self {name} other, element by element: bool."))
     Tensor.__hash__ = object.__hash__
-    Tensor.__neg__ = unary.neg
+    Tensor.__neg__ = weakly(unary.neg)
     Tensor.__pos__ = lambda x: x
-    Tensor.__abs__ = unary.abs
+    Tensor.__abs__ = weakly(unary.abs)
     Tensor.__invert__ = unary.bitwise_not
     # NumPy arrays on the left leave operators to the tensor.
     Tensor.__array_priority__ = 100
@@ -141,7 +144,7 @@ def _setitem(x, index, values):
     """x itself has `values` at the index from now on. While a function is traced, tensors that come from outside of it
     cannot be written: Error."""
     spec, new = spec_of(x), indexing.Place(x, index).set(values)
-    x._rebind(new if spec is None or spec == spec_of(new) else communication.shard(new, spec.mesh, spec))
+    rebind(x, new if spec is None or spec == spec_of(new) else communication.shard(new, spec.mesh, spec))
 
 
 def _deep_copied(x, memo):
@@ -243,13 +246,30 @@ def _restored(values, dtype, shape, spec=None):
 
 
 def _method(function, name):
+    """The function as a method, which numpy.sum(x) and the like call: they hand over out=None, dtype=None and order="C"
+    where x is no array of NumPy's."""
+    own = inspect.signature(function).parameters
+
     def method(self, *args, **kwargs):
-        return function(self, *args, **kwargs)
+        return function(self, *args, **kwargs) if not kwargs else _called(function, own, self, args, kwargs)
 
     method.__name__ = name
     method.__doc__ = function.__doc__
     method.__wrapped__ = function  # whose signature is this one's
     return method
+
+
+def _called(function, own, x, args, kwargs):
+    if "out" in kwargs and "out" not in own:
+        if kwargs.pop("out") is not None:
+            raise TypeError(f"{function.__name__}: out= is not taken, since tensors do not change: use what it returns")
+    if "order" in kwargs and "order" not in own:
+        if kwargs.pop("order") not in ("C", None):
+            raise TypeError(f"{function.__name__}: only order=\"C\" is taken, row-major order")
+    if "dtype" in kwargs and "dtype" not in own:
+        dtype = kwargs.pop("dtype")
+        x = x if dtype is None else astype(x, dtype)
+    return function(x, *args, **kwargs)
 
 
 _METHODS = {
@@ -289,7 +309,8 @@ def _attach_methods():
     for module, names in _METHODS.items():
         for name in names.split():
             setattr(Tensor, name, _method(getattr(module, name), name))
-    Tensor.argmax, Tensor.argmin, Tensor.squeeze = _argmax, _argmin, _squeezed
+    for name, function in (("argmax", _argmax), ("argmin", _argmin), ("squeeze", _squeezed)):
+        setattr(Tensor, name, _method(function, name))
     Tensor.astype = _method(astype, "astype")
     Tensor.type_as = lambda x, other: astype(x, other.dtype)
     Tensor.type_as.__doc__ = "x in the dtype of another tensor."

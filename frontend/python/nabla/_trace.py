@@ -5,30 +5,29 @@ import functools
 import inspect
 
 from . import _nabla
-from ._core import Error, Tensor, asarray
-from .tree import broadcast_prefix, tree_flatten
+from ._core import DType, Error, Tensor, asarray, default_float, weak
+from .tree import broadcast_prefix, is_array, leaves_with_path, tree_flatten
 
-_PLAIN = (bool, int, float, Tensor)
 _together = contextvars.ContextVar("nabla_together", default=False)
 
 
-def is_array(x):
-    """Whether a leaf is traced: a tensor, a number or an array. Other leaves are part of the program."""
-    return isinstance(x, _PLAIN) or hasattr(x, "__array__") or hasattr(x, "__dlpack__")
-
-
 class Arguments:
-    """The leaves of a call: tensors, and what stays as it is."""
+    """The leaves of a call. Arrays and numbers (`tree.is_array`) are traced; other leaves are part of the program."""
 
-    __slots__ = ("treedef", "tensors", "places", "others")
+    __slots__ = ("treedef", "tensors", "places", "others", "weak")
 
-    def __init__(self, args, kwargs=None):
+    def __init__(self, args, kwargs=None, weak_floats=True):
+        """With `weak_floats`, Python floats are float64 here, and weak tensors in what `rebuild` gives: `weak` numbers
+        them among the tensors. Without, they have the default dtype, as what a loop carries."""
         leaves, self.treedef = tree_flatten((tuple(args), kwargs or {}))
-        self.tensors, self.places, self.others = [], [], leaves
+        self.tensors, self.places, self.others, self.weak = [], [], leaves, []
         for i, leaf in enumerate(leaves):
             if is_array(leaf):
+                exact = _exact(leaf) if weak_floats else None
+                if exact is not None:
+                    self.weak.append(len(self.tensors))
                 self.places.append(i)
-                self.tensors.append(asarray(leaf))
+                self.tensors.append(asarray(leaf) if exact is None else exact)
                 leaves[i] = None
 
     def names(self, fun):
@@ -54,17 +53,68 @@ class Arguments:
         return [p.name for p in signature if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
     def rebuild(self, tensors):
-        """`(args, kwargs)` with these tensors in place of the traced ones."""
+        """`(args, kwargs)` with these tensors, of the types of `self.tensors`, in place of the traced ones."""
+        return self._with([weak(t) if i in self.weak else t for i, t in enumerate(tensors)])
+
+    def rebuild_results(self, tensors):
+        """As rebuild, with what was computed for the traced ones, such as gradients: none of them is weak."""
+        return self._with([self.strong(i, t) for i, t in enumerate(tensors)])
+
+    def strong(self, i, t):
+        """What was computed for traced leaf i, in the dtype that the function saw there."""
+        return asarray(t, default_float()) if i in self.weak else t
+
+    def _with(self, tensors):
         leaves = list(self.others)
         for place, t in zip(self.places, tensors):
             leaves[place] = t
         return self.treedef.unflatten(leaves)
 
 
+def _exact(leaf):
+    """The float64 tensor of a Python float or of a weak tensor; None for other leaves."""
+    if type(leaf) is float:
+        return asarray(leaf, DType.float64)
+    return leaf._exact if isinstance(leaf, Tensor) else None
+
+
 def name_of(fun):
     """A name for the function in printed IR."""
     name = getattr(fun, "__name__", None) or type(fun).__name__
     return "fn" if name == "<lambda>" else "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+
+
+def _variables(fun):
+    """`(name, value)` of what the body of a function sees besides its arguments."""
+    fun = inspect.unwrap(fun)
+    if inspect.ismethod(fun):
+        yield "self", fun.__self__
+        fun = fun.__func__
+    code = getattr(fun, "__code__", None)
+    if code is None:
+        return
+    for name, cell in zip(code.co_freevars, fun.__closure__ or ()):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    first = code.co_argcount - len(fun.__defaults__ or ())
+    yield from zip(code.co_varnames[first:], fun.__defaults__ or ())
+    yield from (fun.__kwdefaults__ or {}).items()
+    yield from ((name, fun.__globals__[name]) for name in code.co_names if name in fun.__globals__)
+
+
+def names_of_captures(fun, captures):
+    """What reports and errors call the tensors that a function closes over: "closure model.layers.0.weight", and
+    "closure 0" where none of its variables has them."""
+    known = [(f"{name}.{path}" if path else name, leaf) for name, value in _variables(fun)
+             for path, leaf in leaves_with_path(value) if isinstance(leaf, Tensor)]
+    out = []
+    for i, capture in enumerate(captures):
+        name = next((n for n, leaf in known if leaf._same(capture)), str(i))
+        name = f"closure {name}"
+        out.append(f"closure {i}" if name in out else name)
+    return out
 
 
 def example_types(tensors):
@@ -173,5 +223,5 @@ def enter_mesh_of(tensors):
             return _nabla.enter_mesh(placement[0])
 
 
-__all__ = ["Arguments", "Error", "Result", "enter_mesh_of", "example_types", "is_array", "name_of", "per_leaf",
+__all__ = ["Arguments", "Error", "Result", "enter_mesh_of", "example_types", "name_of", "names_of_captures", "per_leaf",
            "together", "trace", "trace_like", "type_text"]

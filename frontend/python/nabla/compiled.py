@@ -12,9 +12,9 @@ import weakref
 from . import _nabla, _options, _pinned, debug, distributed, profiling, recompiles
 from ._core import Tensor, default_float, whole
 from ._mesh import _LAYOUT, DeviceMesh, logical_rules, spec_of
-from ._trace import Arguments, example_types, name_of, type_text
+from ._trace import Arguments, example_types, name_of, names_of_captures, type_text
 from ._trace import trace as trace_function
-from .tree import _registration, tree_flatten
+from .tree import Static, _registration, same, tree_flatten
 
 _all = weakref.WeakSet()  # compiled functions
 _disabled = False
@@ -30,6 +30,7 @@ class Dynamic:
     """
 
     def __init__(self, name, min=1, max=None, multiple=1):
+        _options.check_bounds(name, min, min if max is None else max, multiple)
         self.name, self.min, self.max, self.multiple = name, min, max, multiple
         self._grown = 0
 
@@ -115,7 +116,7 @@ class Compiled:
         self._signatures, self._causes = [], []  # of what was compiled, and why it was
         # What was called before is recognised without flattening it; functions traced under another default dtype are
         # others.
-        self._known = _nabla.KnownCalls(_registration, name_of(fun))
+        self._known = _nabla.KnownCalls(_registration, same, name_of(fun))
         self._known_float = None
         _all.add(self)
 
@@ -265,15 +266,16 @@ class Compiled:
             types = self._dynamic_types(arguments)
             types = tuple((d, tuple(s if isinstance(s, int) else repr(s) + repr(_nabla.symbols_of([s])) for s in shape))
                           for d, shape in types)
-        others = tuple((i, type(x).__name__, x) for i, x in enumerate(arguments.others) if x is not None)
+        others = tuple((i, Static(x)) for i, x in enumerate(arguments.others) if x is not None)
         layouts = tuple(_layout_key(t) for t in arguments.tensors)
-        static = tuple((i, type(v).__name__, v) for i, v in static)
-        key = (arguments.treedef, types, layouts, others, static, default_float(), debug.enabled(), logical_rules.get())
+        values = [x for x in arguments.others if x is not None] + [v for _, v in static]
+        static = tuple((i, Static(v)) for i, v in static)
+        key = (arguments.treedef, types, tuple(arguments.weak), layouts, others, static, default_float(),
+               debug.enabled(), logical_rules.get())
         try:
-            hash(key)
+            hash(tuple(values))
         except TypeError:
-            raise TypeError(f"{name_of(self._fun)}: a static argument or leaf cannot be hashed: "
-                            f"{[v for _, _, v in static] or others!r}") from None
+            raise TypeError(f"{name_of(self._fun)}: a static argument or leaf cannot be hashed: {values!r}") from None
         return key
 
     def _dynamic_types(self, arguments):
@@ -317,7 +319,8 @@ class Compiled:
         captures = f.captures
         _nabla.realize(captures)
         processes = self._processes()
-        executable = _Executable(f, captures, result, self._target, self._threads, names, self._check_nan,
+        inputs = names + names_of_captures(self._fun, captures)
+        executable = _Executable(f, captures, result, self._target, self._threads, inputs, self._check_nan,
                                  self._auto_shard, processes)
         if processes:
             with distributed._together():

@@ -20,7 +20,7 @@ import operator
 import threading
 
 from . import _nabla
-from ._core import DType, Error, Tensor, asarray, astype, default_float, dtype_of, inexact
+from ._core import DType, Error, Tensor, asarray, astype, check_fits, default_float, dtype_of, inexact
 from .ops import binary as _binary
 from .ops._common import axis_of, count_of, emit1, filled, float_tensors, sizes_of
 
@@ -28,8 +28,12 @@ _SPLIT = 0x73706C69  # of split: its children are not those of fold_in with smal
 
 
 def key(seed):
-    """The key of an integer seed of up to 64 bits: its high and low half, as `nabla-run --seed` fills inputs `seed`."""
-    seed = operator.index(seed) & 0xFFFFFFFFFFFFFFFF
+    """The key of an integer seed of 64 bits, signed or not: its high and low half, as `nabla-run --seed` fills inputs
+    `seed`. Raises ValueError for larger ones, whose low bits would be the key of another seed."""
+    seed = operator.index(seed)
+    if not -1 << 63 <= seed < 1 << 64:
+        raise ValueError(f"key: the seed {seed} does not fit into 64 bits")
+    seed &= 0xFFFFFFFFFFFFFFFF
     return asarray([seed >> 32, seed & 0xFFFFFFFF], DType.uint32)
 
 
@@ -133,11 +137,15 @@ def bernoulli(key, p=0.5, shape=None):
 
 
 def randint(key, shape=(), minval=0, maxval=None, dtype="int32"):
-    """Integers in [minval, maxval), Python ints at most 2^31 - 1 apart; randint(key, shape, n) is in [0, n)."""
+    """Integers in [minval, maxval), Python ints at most 2^31 - 1 apart; randint(key, shape, n) is in [0, n). Raises
+    OverflowError for bounds that the dtype does not hold."""
     if maxval is None:
         minval, maxval = 0, minval
-    dtype = dtype_of(dtype)
-    out = _nabla.randint(_key(key), sizes_of(shape, "randint"), 0, operator.index(maxval) - operator.index(minval))
+    minval, maxval, dtype = operator.index(minval), operator.index(maxval), dtype_of(dtype)
+    if maxval > minval and dtype.is_integer():
+        for bound in (minval, maxval - 1):
+            check_fits(bound, dtype)
+    out = _nabla.randint(_key(key), sizes_of(shape, "randint"), 0, maxval - minval)
     return _binary.add(astype(out, dtype), asarray(minval, dtype)) if minval else astype(out, dtype)
 
 

@@ -27,9 +27,10 @@ def from_environment():
 def signature_of(arguments, names, types, static, default):
     """What a compiled function is compiled for, `{what: how}` in the caller's words."""
     out, meshes = {}, []
-    for name, (dtype, shape), x in zip(names, types, arguments.tensors):
+    for i, (name, (dtype, shape), x) in enumerate(zip(names, types, arguments.tensors)):
         spec = spec_of(x)
-        out[name] = type_text(dtype, shape) if spec is None else _laid_out_text(dtype, shape, spec)
+        out[name] = ("a Python float" if i in arguments.weak else type_text(dtype, shape) if spec is None
+                     else _laid_out_text(dtype, shape, spec))
         if spec is not None and spec.mesh not in meshes:
             meshes.append(spec.mesh)
     places = set(arguments.places)

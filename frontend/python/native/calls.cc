@@ -123,15 +123,20 @@ void donate_all(Form& form) {
 
 // ---- Matching
 struct Match {
+  py::handle same;  // nabla.tree.same
   std::vector<Literal> arrays;
   std::vector<Value*> donated;
 };
 
-bool equal(PyObject* a, PyObject* b) {
+// Whether a program that was compiled for one static value is that of the other: 1, 1.0 and True are equal and not alike.
+bool alike(const Match& match, PyObject* a, PyObject* b) {
   if (a == b) return true;
-  int same = PyObject_RichCompareBool(a, b, Py_EQ);
-  if (same < 0) PyErr_Clear();
-  return same == 1;
+  if (PyUnicode_CheckExact(a) && PyUnicode_CheckExact(b)) return PyUnicode_Compare(a, b) == 0;
+  try {
+    return py::cast<bool>(match.same(py::handle(a), py::handle(b)));
+  } catch (const py::error_already_set&) {
+    return false;  // Python's way says what is wrong
+  }
 }
 
 bool match_tensor(const Form& form, PyObject* o, Match& out) {
@@ -146,7 +151,9 @@ bool match_tensor(const Form& form, PyObject* o, Match& out) {
   }
   try {
     py::object x = py::reinterpret_borrow<py::object>(o);
-    Value v = PyObject_CheckBuffer(o) ? from_buffer(py::buffer(x)) : from_numbers(x, form.dtype);
+    // Ints that do not fit are for Python's way, which refuses them.
+    auto number = [&] { return from_numbers(x, PyFloat_CheckExact(o) ? std::optional(form.dtype) : std::nullopt); };
+    Value v = PyObject_CheckBuffer(o) ? from_buffer(py::buffer(x)) : number();
     const Literal& a = v.array("a call");
     if (a.dtype() != form.dtype || a.shape() != form.shape) return false;
     out.arrays.push_back(a);
@@ -180,7 +187,7 @@ bool match_dict(const Form& form, PyObject* o, Match& out) {
 
 bool match_node(const Form& form, PyObject* o, Match& out) {
   py::tuple flat = form.function(py::reinterpret_borrow<py::object>(o));
-  if (!equal(form.data.ptr(), PyTuple_GET_ITEM(flat.ptr(), 1))) return false;
+  if (!alike(out, form.data.ptr(), PyTuple_GET_ITEM(flat.ptr(), 1))) return false;
   py::object items = py::reinterpret_steal<py::object>(PySequence_Fast(PyTuple_GET_ITEM(flat.ptr(), 0), "children"));
   if (!items) throw py::error_already_set();
   return match_items(form, items.ptr(), out);
@@ -193,7 +200,7 @@ bool match(const Form& form, PyObject* o, Match& out) {
     case Form::kTensor:
       return match_tensor(form, o, out);
     case Form::kConstant:
-      return equal(form.data.ptr(), o);
+      return alike(out, form.data.ptr(), o);
     case Form::kDict:
       return match_dict(form, o, out);
     case Form::kNode:
@@ -237,8 +244,9 @@ struct Call {
 
 class KnownCalls {
  public:
-  KnownCalls(py::object registration, std::string name)
-      : registration_(std::move(registration)), name_(std::move(name)) {}
+  /// `registration` and `same` are functions of nabla.tree.
+  KnownCalls(py::object registration, py::object same, std::string name)
+      : registration_(std::move(registration)), same_(std::move(same)), name_(std::move(name)) {}
 
   // Remembers a call. `arguments` and `result` are nabla._trace.Arguments and Result; `fixed` are the static arguments,
   // by position or name, in whose places `args` has None.
@@ -270,7 +278,7 @@ class KnownCalls {
     if (is_tracing()) return unknown();
     for (size_t i = 0; i < calls_.size(); ++i) {
       std::shared_ptr<Call> c = calls_[i];  // others may come while Python is not locked
-      Match m;
+      Match m{.same = same_};
       m.arrays.reserve(c->captures.size() + 8);
       if (!match(c->args, args.ptr(), m) || !match(c->kwargs, kwargs.ptr(), m)) continue;
       if (i > 0 && i < calls_.size()) std::swap(calls_[i], calls_[0]);
@@ -310,7 +318,7 @@ class KnownCalls {
     return build(c.results, out, next);
   }
 
-  py::object registration_;
+  py::object registration_, same_;
   std::string name_;
   std::deque<std::shared_ptr<Call>> calls_;  // the last one that fitted first
   int64_t hits_ = 0;
@@ -321,7 +329,7 @@ class KnownCalls {
 
 void bind_calls(py::module_& m) {
   py::class_<KnownCalls>(m, "KnownCalls")
-      .def(py::init<py::object, std::string>())
+      .def(py::init<py::object, py::object, std::string>())
       .def("add", &KnownCalls::add)
       .def("call", &KnownCalls::call)
       .def("clear", &KnownCalls::clear)

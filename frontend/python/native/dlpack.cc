@@ -31,7 +31,6 @@ struct DlManagedTensor {
   void* manager;
   void (*deleter)(DlManagedTensor*);
 };
-constexpr int32_t kCpu = 1;
 constexpr const char *kFresh = "dltensor", *kUsed = "used_dltensor";
 
 struct DlCode {
@@ -70,13 +69,15 @@ bool row_major(const DlTensor& t) {
 
 }  // namespace
 
-py::capsule to_dlpack(const Value& v) {
-  auto* out = new Exported{{}, v.array("__dlpack__()"), {}, {}};
+py::capsule to_dlpack(const Value& v, bool copy) {
+  Literal array = v.array("__dlpack__()");
+  if (copy) array = Literal::from_bytes(array.dtype(), array.shape(), array.data());
+  auto* out = new Exported{{}, std::move(array), {}, {}};
   out->shape = out->array.shape();
   out->strides = strides_of(out->shape);
   DlTensor& t = out->managed.tensor;
   t = {const_cast<void*>(out->array.data()),
-       {kCpu, 0},
+       {kDlCpu, 0},
        out->array.rank(),
        {},
        out->shape.data(),
@@ -99,7 +100,7 @@ Value from_dlpack(const py::object& source) {
   if (!PyCapsule_IsValid(capsule.ptr(), kFresh)) throw py::buffer_error("not a DLPack capsule, or one that was used");
   auto* managed = static_cast<DlManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), kFresh));
   const DlTensor& t = managed->tensor;
-  if (t.device.type != kCpu)
+  if (t.device.type != kDlCpu)
     throw py::buffer_error("the array lies on device type " + std::to_string(t.device.type) + ", not on a CPU");
   const DlCode* code = nullptr;
   for (const DlCode& c : kCodes)

@@ -143,6 +143,10 @@ Diagnostic for_python(Diagnostic d) {
     d.location = std::make_shared<const Location>(std::move(at));
     d.notes.clear();
   }
+  constexpr std::string_view symbol = "declare symbol ", times = " as a multiple of ";
+  if (size_t at = d.help.find(times); d.help.starts_with(symbol) && at != std::string::npos)
+    d.help += fmt::format(": nabla.symbol(\"{}\", ..., multiple={})", d.help.substr(symbol.size(), at - symbol.size()),
+                          d.help.substr(at + times.size()));
   if (d.help.starts_with(declare)) d.help += "; sizes that are equal have one name in `dynamic_dims`";
   if (!d.help.starts_with(doc) && !(d.help.empty() && d.code == Code::kBadAttribute)) return d;
   // The message begins with the name of the op, or of a function of the package.

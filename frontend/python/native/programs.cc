@@ -40,13 +40,13 @@ std::vector<Value> run_values(Bundle& bundle, int entry, const std::vector<const
 
 // ---- Functions compiled in this process
 
-// `names` are the caller's, of the first parameters; the others are values that the function closes over.
+// `names` are the caller's, of the parameters and then of the values that the function closes over.
 ir::Module module_for(const TracedFunction& f, const std::string& name, const std::vector<std::string>& names) {
   ir::Module m = module_of(f);
   const ir::Function* function = m.functions.back().get();
   ir::Entry entry{name, function->name, {}, {}, {}, {}};
   for (size_t i = 0; i < function->params.size(); ++i)
-    entry.inputs.push_back(i < names.size() ? names[i] : fmt::format("closure {}", i - names.size()));
+    entry.inputs.push_back(i < names.size() ? names[i] : fmt::format("input {}", i));
   for (size_t i = 0; i < function->results.size(); ++i) entry.outputs.push_back(fmt::format("out{}", i));
   m.entries.push_back(std::move(entry));
   return m;
@@ -102,13 +102,13 @@ driver::CompiledBundle compile_or_throw(const ir::Module& module, driver::Compil
 
 // What lies over another mesh than `auto_shard`, for whose ranks the function is to be compiled: an argument, a value that the
 // function closes over, or one that it lays out itself.
-void check_auto_shard(const ir::Module& m, const ir::Mesh& wanted, size_t arguments) {
+void check_auto_shard(const ir::Module& m, const ir::Mesh& wanted) {
   if (!m.mesh() || (m.mesh()->name == wanted.name && m.mesh()->axes == wanted.axes)) return;
   const ir::Function& main = *m.find(m.entries[0].function);
   std::string what;
   for (size_t i = 0; what.empty() && i < main.params.size(); ++i)
-    if (main.values[main.params[i]].sharding)
-      what = i < arguments ? "argument " + m.entries[0].inputs[i] : "a tensor that the function closes over";
+    if (const std::string& name = m.entries[0].inputs[i]; main.values[main.params[i]].sharding)
+      what = name.starts_with("closure ") ? "a tensor that the function closes over" : "argument " + name;
   LocationRef place = locate(python_site(), "");
   for (size_t f = 0; what.empty() && f < m.functions.size(); ++f)
     for (const ir::Node& node : m.functions[f]->nodes)
@@ -139,7 +139,7 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
                                          const std::vector<std::string>& names, bool check_nan, const ir::Mesh* auto_shard,
                                          std::shared_ptr<Processes> processes) {
   ir::Module m = module_for(f, "main", names);
-  if (auto_shard) check_auto_shard(m, *auto_shard, names.size());
+  if (auto_shard) check_auto_shard(m, *auto_shard);
   if (auto_shard && !m.mesh()) m.meshes.push_back(*auto_shard);
   return without_lock([&] {
     std::vector<ir::ShardingRef> layouts = layouts_of_results(m);

@@ -93,19 +93,23 @@ double number_of(PyObject* o) {
   return v;
 }
 
-// An int from -2^63 to 2^64 - 1 modulo 2^64, as `convert` takes integers.
-uint64_t bits_of(PyObject* o) {
+// An int from -2^63 to 2^64 - 1 modulo 2^64, as `convert` takes integers. `signed_too`: whether an int64 holds it.
+struct Bits {
+  int64_t bits;
+  bool signed_too;
+};
+Bits bits_of(PyObject* o) {
   py::object index = py::reinterpret_steal<py::object>(PyNumber_Index(o));
   if (!index) throw py::error_already_set();
   int overflow = 0;
   long long v = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
-  if (overflow == 0) return static_cast<uint64_t>(v);
+  if (overflow == 0) return {v, true};
   unsigned long long large = overflow > 0 ? PyLong_AsUnsignedLongLong(index.ptr()) : 0;
   if (overflow < 0 || PyErr_Occurred()) {
     PyErr_Clear();
     throw py::value_error(py::str(index).cast<std::string>() + " does not fit into 64 bits");
   }
-  return large;
+  return {static_cast<int64_t>(large), false};
 }
 
 }  // namespace
@@ -127,9 +131,9 @@ Value from_numbers(const py::object& source, std::optional<DType> wanted) {
       array.set(at, number_of(o));
       continue;
     }
-    auto v = static_cast<int64_t>(bits_of(o));
-    array.set_i(at, v);
-    if (!wanted && dtype != DType::kBool && array.get_i(at) != v)
+    auto [bits, signed_too] = bits_of(o);
+    array.set_i(at, bits);
+    if (!wanted && dtype != DType::kBool && (!signed_too || array.get_i(at) != bits))
       throw py::value_error(py::str(py::handle(o)).cast<std::string>() +
                             " does not fit into int32, the dtype of ints: give a dtype, such as int64");
   }
@@ -299,9 +303,17 @@ void bind_values(py::module_& m) {
              if (v.is_traced()) v.operand().named(name);
            })
       .def(
-          "__dlpack__", [](Value& v, const py::object&, const py::kwargs&) { return to_dlpack(v); },
-          py::arg("stream") = py::none())
-      .def("__dlpack_device__", [](const Value&) { return py::make_tuple(1, 0); })
+          "__dlpack__",
+          [](Value& v, const py::object&, const py::object&, const std::optional<std::pair<int, int>>& device,
+             const std::optional<bool>& copy) {
+            if (device && *device != std::pair(kDlCpu, 0))
+              throw py::buffer_error("a tensor lies in the host's memory, DLPack device (1, 0), and is not moved to (" +
+                                     std::to_string(device->first) + ", " + std::to_string(device->second) + ")");
+            return to_dlpack(v, copy.value_or(false));
+          },
+          py::arg("stream") = py::none(), py::kw_only(), py::arg("max_version") = py::none(),
+          py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
+      .def("__dlpack_device__", [](const Value&) { return py::make_tuple(kDlCpu, 0); })
       .def("_same", &Value::same, "Whether both are one value of a function, or one array.")
       .def("_batch_dims", &Value::batch_dims, "How many functions of one example of a batch its function is in.")
       .def("_copied", [](const Value& v) { return v.copied(); });

@@ -192,11 +192,19 @@ def _read(x, plan, out_of_range):
         x = emit1("reshape", [x], {"shape": plan.shape})
     x = _cut(x, plan)
     vectors = [d for d, i in enumerate(plan.items) if isinstance(i, Tensor)]
+    if vectors and 0 in plan.batch:  # no element, of a dimension that may have none
+        return _nabla.full(_result_dims(plan), 0.0, x.dtype)
     if vectors:
-        x = _gathered(x, plan, vectors, out_of_range)
-        return x
+        return _gathered(x, plan, vectors, out_of_range)
     kept = [s for s, i in zip(x.shape, plan.items) if isinstance(i, tuple)]
     return emit1("reshape", [x], {"shape": kept}) if len(kept) != x.ndim else x
+
+
+def taken(x, places, d):
+    """The slices of x along a dimension at places, a vector; none of a dimension that may have none."""
+    if places.shape[0] == 0:
+        return _nabla.full([0 if i == d else s for i, s in enumerate(x.shape)], 0.0, x.dtype)
+    return _nabla.take(x, places, d)
 
 
 def _cut(x, plan):
@@ -360,6 +368,8 @@ def _write(x, index, values, kind, mode):
     plan = _plan(x, index, "writing")
     sizes = _result_dims(plan)
     values = _broadcast_values(values, sizes, x)
+    if any(isinstance(s, int) and s == 0 for s in values.shape):
+        return x
     wide = x if list(x.shape) == plan.shape else emit1("reshape", [x], {"shape": plan.shape})
     if any(isinstance(i, Tensor) for i in plan.items) or any(isinstance(i, tuple) and i[2] != 1 for i in plan.items):
         out = _scattered(wide, plan, values, kind, "clamp" if mode in ("clip", "clamp") else "drop")
@@ -495,4 +505,4 @@ def _spread(t, at, rank, batch):
     return _nabla.broadcast_to(emit1("reshape", [t], {"shape": shape}), batch)
 
 
-__all__ = ["At", "Place", "count_true", "getitem"]
+__all__ = ["At", "Place", "count_true", "getitem", "taken"]

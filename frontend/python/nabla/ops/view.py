@@ -3,7 +3,7 @@
 import operator
 
 from .. import _nabla
-from .._core import Tensor, asarray, astype, operand
+from .._core import Tensor, asarray, astype, operand, rebind
 from ._common import all_static, axes_of, axis_of, count_of, cut, emit1, listed, sizes_of
 from ._common import tensors as of_one_dtype
 
@@ -205,11 +205,12 @@ def repeat(x, repeats, axis=None):
     d = axis_of(axis, x.ndim, "repeat")
     if hasattr(repeats, "__index__") and getattr(repeats, "ndim", 0) == 0:
         return _nabla.repeat(x, operator.index(repeats), d)
+    from .indexing import taken
     counts = [int(r) for r in (repeats.tolist() if hasattr(repeats, "tolist") else repeats)]
     if len(counts) != x.shape[d]:
         _nabla.fail(204, f"repeat: {len(counts)} numbers for axis {d} of {x.type_str()}")
     places = [i for i, count in enumerate(counts) for _ in range(count)]
-    return _nabla.take(x, asarray(places, "int32"), d)
+    return taken(x, asarray(places, "int32"), d)
 
 
 repeat_interleave = repeat
@@ -333,7 +334,7 @@ def slice_update(x, update, start, size=None):
 
 def slice_update_inplace(x, update, start, size=None):
     """slice_update, after which x itself is the result. For values outside of traced functions; returns x."""
-    x._rebind(slice_update(x, update, start, size))
+    rebind(x, slice_update(x, update, start, size))
     return x
 
 

@@ -1,7 +1,7 @@
 """Branches and loops. Bodies are traced once, whatever the number of iterations."""
 
 from .. import _nabla
-from .._core import asarray
+from .._core import DType, asarray, astype
 from .._trace import Arguments, enter_mesh_of, example_types, name_of, together, trace, trace_like
 from ..tree import difference, tree_flatten
 
@@ -28,8 +28,11 @@ def _unlike(a, b):
 
 @together
 def cond(pred, true_fn, false_fn, *operands):
-    """true_fn(*operands) where `pred`, a bool scalar, holds, else false_fn(*operands). Only one of them runs."""
+    """true_fn(*operands) where `pred`, a scalar, is true (a number: not 0), else false_fn(*operands). Only one of them
+    runs."""
     pred = asarray(pred)
+    if pred.dtype != DType.bool:
+        pred = _nabla.emit("ne", [pred, 0], {})[0]
     arguments = Arguments(operands)
     (then, otherwise), result = _branches("cond", pred, [true_fn, false_fn], arguments)
     return result.rebuild(_nabla.cond(pred, then, otherwise, arguments.tensors))
@@ -37,12 +40,26 @@ def cond(pred, true_fn, false_fn, *operands):
 
 @together
 def switch(index, branches, *operands):
-    """branches[index](*operands); an index out of range runs the first or the last one."""
+    """branches[index](*operands), for an integer scalar of any dtype; an index out of range runs the first or the last
+    one."""
     if not branches:
         raise ValueError("switch: no branches")
-    index, arguments = asarray(index), Arguments(operands)
+    index, arguments = _index(index, len(branches)), Arguments(operands)
     functions, result = _branches("switch", index, list(branches), arguments)
     return result.rebuild(_nabla.switch(index, functions, arguments.tensors))
+
+
+def _index(index, count):
+    """A branch's number as int32, from 0 to count - 1."""
+    index = asarray(index)
+    if index.dtype == DType.int32:
+        return index
+    if index.dtype.is_float():
+        raise TypeError(f"switch: the index is {index.type_str()}, expected an integer scalar")
+    if index.dtype.itemsize < 4:
+        return astype(index, DType.int32)
+    index = _nabla.emit("minimum", [_nabla.emit("maximum", [index, 0], {})[0], count - 1], {})[0]
+    return astype(index, DType.int32)
 
 
 @together
@@ -51,7 +68,7 @@ def while_loop(cond_fn, body_fn, init_val, *, trip_count=None):
 
     With `trip_count` it runs exactly so often and has a derivative in reverse mode; without, grad is an error (E0301).
     """
-    arguments = Arguments((init_val,))
+    arguments = Arguments((init_val,), weak_floats=False)
     test, flag = trace_like(cond_fn, arguments)
     if len(flag.tensors) != 1:
         raise TypeError(f"while_loop: the condition returns {flag.treedef}, not one bool")
@@ -96,8 +113,8 @@ def scan(f, init, xs=None, length=None, reverse=False):
 
     Returns the last state and the ys stacked. `length` is needed without sequences.
     """
-    carry = Arguments((init,))
-    sequences = Arguments((xs,))
+    carry = Arguments((init,), weak_floats=False)
+    sequences = Arguments((xs,), weak_floats=False)
     paths = sequences.treedef.children[0].children[0].leaf_paths("xs")
     for place, t in zip(sequences.places, sequences.tensors):
         if t.ndim == 0:

@@ -114,7 +114,7 @@ class _Gradient:
             first = sum(c.num_leaves for c in arguments.treedef.children[0].children[:n])
             leaves = [None] * form.num_leaves
             for i in group:
-                leaves[arguments.places[i] - first] = values[next_value]
+                leaves[arguments.places[i] - first] = arguments.strong(i, values[next_value])
                 next_value += 1
             out.append(form.unflatten(leaves))
         return out
@@ -146,7 +146,8 @@ def vjp(fun, *primals, has_aux=False, create_graph=True):
                 raise ValueError(f"vjp: a cotangent is {c.type_str()}, the result {v.type_str()}")
         cts = [c if c.dtype == v.dtype else _nabla.emit("convert", [c], {"dtype": v.dtype})[0]
                for c, v in zip(cts, values)]
-        gradients = tuple(arguments.rebuild(_nabla.pullback(f, residual, cts, len(arguments.tensors)))[0])
+        found = _nabla.pullback(f, residual, cts, len(arguments.tensors))
+        gradients = tuple(arguments.rebuild_results(found)[0])
         return gradients if create_graph else stop_gradient(gradients)
 
     return (value, pullback, aux) if has_aux else (value, pullback)

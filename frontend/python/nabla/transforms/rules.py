@@ -105,7 +105,8 @@ class custom_vjp:
         out = []
         for place, t in zip(arguments.places, arguments.tensors):
             g = leaves[place]
-            out.append(_nabla.full(t.shape, 0.0, t.dtype) if g is None else asarray(g))
+            g = None if g is None else asarray(g, t.dtype if len(out) in arguments.weak else None)
+            out.append(_nabla.full(t.shape, 0.0, t.dtype) if g is None else g)
         return out
 
 
