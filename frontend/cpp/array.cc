@@ -477,7 +477,11 @@ Tensor randint(const Arg& key, const Shape& shape, int64_t low, int64_t high) {
   AtSite at(key);
   if (high <= low || high - low > INT32_MAX)
     throw error_at(key.site(), Code::kBadAttribute, "randint: no integers, or too many, in [{}, {})", low, high);
-  Tensor bits = rng_bits(key, shape);
+  // The remainder of 64 random bits: of 32 bits, low numbers of a span of 3 * 2^29 would come half as often again.
+  Shape words = shape;
+  words.push_back(2);
+  std::vector<Tensor> halves = unbind(rng_bits(key, words), static_cast<int64_t>(shape.size()));
+  Tensor bits = convert(halves[1], u64) * 4294967296.0 + convert(halves[0], u64);
   return convert(rem(bits, high - low), i32) + low;
 }
 

@@ -92,6 +92,12 @@ TEST(Array, dropout_keeps_the_mean) {
   Values z = eval([](Tensor k) { return randint(k, {500}, -2, 3); }, key);
   EXPECT_EQ(*std::min_element(z.begin(), z.end()), -2);
   EXPECT_EQ(*std::max_element(z.begin(), z.end()), 2);
+  const int64_t third = int64_t{1} << 29;  // of a span that 32 random bits do not divide evenly
+  Values wide = eval([&](Tensor k) { return randint(k, {3000}, 0, 3 * third); }, key);
+  for (int64_t i = 0; i < 3; ++i) {
+    auto inside = [&](double v) { return v >= i * third && v < (i + 1) * third; };
+    EXPECT_NEAR(std::count_if(wide.begin(), wide.end(), inside), 1000, 130) << i;
+  }
 }
 
 TEST(Array, activations) {

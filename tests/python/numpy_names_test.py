@@ -1,6 +1,8 @@
 """Functions under NumPy's names, each against NumPy, and their gradients against differences."""
 
+import itertools
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -357,3 +359,158 @@ def test_nothing_of_these_modules_is_left_out():
         same = {id(getattr(nb, name)) for name in tested if hasattr(nb, name)}
         names = getattr(nb.ops, part).__all__
         assert not [name for name in names if name not in tested and id(getattr(nb, name)) not in same], part
+
+
+def check(got, want, **options):
+    assert got.shape == np.shape(want)
+    np.testing.assert_allclose(np.asarray(got).astype(np.float64), np.asarray(want).astype(np.float64), **options)
+
+
+# ---- Special sizes and values
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_round_to_decimals(dtype):
+    values = np.array([0, -0.0, 0.5, 1.5, 2.675, -12.345, 123.456, 1999000, 1e15, 3e38, -3e38, np.inf, -np.inf, np.nan])
+    with np.errstate(all="ignore"):
+        x = values.astype(dtype)
+        exact = x.astype(np.longdouble)
+    for decimals in (-400, -50, -39, -38, -15, -3, -1, 0, 1, 2, 5, 15, 38, 39, 50, 400):
+        got = np.asarray(nb.round(x, decimals))
+        assert got.dtype == x.dtype
+        scale = np.longdouble(10) ** decimals
+        with np.errstate(all="ignore"):
+            want = np.where(np.isfinite(exact), np.rint(exact * scale) / scale, exact).astype(dtype)
+        # A tie in decimals is none in the binary number: one multiple or the other.
+        step = 0 if decimals < 0 else float(1 / scale)
+        np.testing.assert_allclose(got, want, rtol=2 * np.finfo(dtype).eps, atol=step)
+        if decimals < 0 and -decimals < 16:
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+def test_round_of_integers(dtype):
+    info = np.iinfo(dtype)
+    values = sorted({v for n in (0, 1, 4, 5, 6, 14, 15, 16, 25, 35, 45, 149, 150, 250, 350, 1432116610123450000,
+                                 info.max - 1, info.max) for v in (n, -n) if info.min <= v <= info.max})
+    for decimals in (-1, -2, -3, -6, -9, -18, -30, 0, 2):
+        exact = [round(v, decimals) for v in values]
+        got = nb.round(np.array(values, dtype), decimals).tolist()
+        fits = [info.min <= w <= info.max and 10**-decimals <= info.max for w in exact]
+        assert [g for g, f in zip(got, fits) if f] == [w for w, f in zip(exact, fits) if f]
+        assert 10**-decimals <= info.max or not any(got)
+
+
+def test_expm_of_batches_with_different_norms():
+    turn = np.array([[0, -1], [1, 0]], np.float32)
+    large = [-n * np.eye(2, dtype=np.float32) for n in (1e2, 2e5)]
+    batch = np.stack([turn * scale for scale in (0, 1e-3, 1, 30)] + large)
+    want = np.stack([np.array([[np.cos(s), -np.sin(s)], [np.sin(s), np.cos(s)]]) for s in (0, 1e-3, 1, 30)]
+                    + [np.zeros((2, 2))] * 2)
+    for f in (nb.linalg.expm, nb.vmap(nb.linalg.expm),
+              lambda x: nb.linalg.expm(x.reshape(2, 3, 2, 2)).reshape(6, 2, 2)):
+        np.testing.assert_allclose(np.asarray(f(nb.asarray(batch))), want, atol=2e-5)
+    np.testing.assert_allclose(np.asarray(nb.linalg.expm(turn)), want[2], atol=1e-6)
+    slope = nb.grad(lambda x: nb.sum(nb.linalg.expm(x)[2]))(nb.asarray(batch))
+    assert np.asarray(slope)[2].any() and not np.asarray(slope)[[0, 1, 3, 4, 5]].any()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_quantiles_of_infinite_and_huge_values(dtype):
+    top = float(np.finfo(dtype).max)
+    values = (-np.inf, -top, -1.0, 0.0, 1.0, top, np.inf)
+    for n, q in itertools.product((1, 2, 3), (0, 0.25, 0.5, 0.75, 1)):
+        rows = np.array(list(itertools.combinations_with_replacement(values, n)), dtype)
+        place, order = q * (n - 1), np.sort(rows, 1).T.astype(np.longdouble)
+        low, part = int(place), place - int(place)
+        with np.errstate(all="ignore"):
+            want = order[low] * (1 - part) + order[low + 1] * part if part else order[low]
+            want = want.astype(dtype)
+        for f in (nb.quantile, nb.nanquantile):
+            np.testing.assert_allclose(np.asarray(f(rows, q, axis=1)), want, rtol=2 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_labels_of_every_integer_dtype(dtype):
+    info = np.iinfo(dtype)
+    labels = np.array([-1, -2, 3, 3, 127, info.max, info.min, 5] if info.min else [3, 3, 127, info.max, 250, 5], dtype)
+    weights = np.arange(1, len(labels) + 1).astype(np.float32)
+    for count in (1, 4, 200, 70000):
+        inside = (labels >= 0) & (labels.astype(np.float64) < count)
+        kept = labels[inside].astype(np.int64)
+        check(nb.bincount(labels, length=count), np.bincount(kept, minlength=count))
+        sums = np.bincount(kept, weights[inside], minlength=count)
+        check(nb.bincount(labels, weights=weights, length=count), sums)
+        check(nb.segment_sum(weights, labels, count), sums)
+        check(nb.jit(lambda x, i: nb.segment_sum(x, i, count))(weights, labels), sums)
+    for half, total in (("float16", 3000.0), ("bfloat16", 3008.0)):
+        assert nb.segment_sum(nb.ones(3000, half), np.zeros(3000, dtype), 2).tolist() == [total, 0.0]
+    assert nb.bincount(np.zeros(300, dtype), weights=np.ones(300, np.int8), length=1).tolist() == [300]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+def test_convolutions_of_integers_wrap(dtype):
+    info = np.iinfo(dtype)
+    x, y = np.array([info.max, 2**6 + 1, info.min, 5], dtype), np.array([info.max, 7, 1], dtype)
+    for name, mode in itertools.product(("convolve", "correlate"), ("full", "same", "valid")):
+        with np.errstate(all="ignore"):
+            want = getattr(np, name)(x, y, mode)
+        for f in (getattr(nb, name), nb.jit(getattr(nb, name), static_argnums=2)):
+            assert f(x, y, mode).tolist() == want.tolist()
+
+
+def test_counts_beyond_int32():
+    assert nb.count_nonzero(nb.ones(3)).dtype == nb.int32
+    for axis, dtype in ((0, nb.int64), (1, nb.int32), (None, nb.int64)):
+        count = nb.eval_shape(lambda x: nb.count_nonzero(nb.broadcast_to(x, (2**31, 3)), axis), nb.asarray(True))
+        assert count.dtype == dtype
+
+
+def test_repeated_nan_is_one_element():
+    x = np.array([np.nan, 1, np.nan, 2, np.nan, 1], np.float32)
+    check(nb.unique(x), np.unique(x))
+    check(nb.union1d(x, x[:2]), np.union1d(x, x[:2]))
+    values, counts = nb.unique_counts(x)
+    assert values.shape == (3,) and counts.tolist() == [2, 1, 3]
+
+
+# What NumPy's function of the name does otherwise: other results (nonzero), or other arguments.
+NOT_AS_NUMPY = {"nonzero", "argwhere", "empty", "empty_like", "choose", "einsum_path", "meshgrid", "set_printoptions",
+                "cumsum", "cumprod", "outer", "resize", "squeeze", "tril", "triu", "trim_zeros", "vander", "cov",
+                "roots", "polyadd", "polysub", "polymul", "take", "quantile", "percentile", "nanquantile",
+                "nanpercentile"}
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_functions_of_nothing(shape):
+    x, failed = np.zeros(shape, np.float32), []
+    for name in sorted((set(dir(nb)) & set(dir(np))) - NOT_AS_NUMPY):
+        f, g = getattr(nb, name), getattr(np, name)
+        if not callable(f) or isinstance(f, type) or isinstance(f, nb.DType) or isinstance(g, type):
+            continue
+        for args in ((x,), (x, x), (x.astype(np.int32),), (x.astype(np.int32),) * 2, (x.astype(bool),)):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    want = g(*args)
+            except Exception:  # noqa: BLE001 - so may ours
+                continue
+            several = isinstance(want, (tuple, list))
+            if not all(isinstance(w, (np.ndarray, np.generic, bool)) for w in (want if several else [want])):
+                continue
+            try:
+                got = f(*args)
+                for p, q in zip(got, want) if several else [(got, want)]:
+                    check(nb.asarray(p), q)
+            except TypeError:  # it takes other arguments
+                continue
+            except Exception as e:  # noqa: BLE001 - told with its name
+                first = str(e).strip().splitlines()[0][:90]
+                failed.append(f"{name}{[str(a.dtype) for a in args]}: {type(e).__name__}: {first}")
+    assert not failed, "\n".join(failed)
+    for f in (nb.quantile, nb.nanquantile, nb.percentile):
+        assert f(nb.ones((3, 2)), [], axis=0).shape == (0, 2) and np.isnan(f(x, 0.5).item())
+    assert nb.nonzero(x).shape == (0, len(shape)) and nb.unique_all(x)[3].shape == (0,)
+    assert nb.nonzero(x, 2).tolist() == [[-1] * len(shape)] * 2 and nb.unique(x, 2, 7).tolist() == [7.0, 7.0]
+    assert nb.segment_sum(x, np.zeros(shape[0], np.int32), 2).shape == (2, *shape[1:])
+    assert nb.union1d(x, np.array([2.0, 1.0], np.float32)).tolist() == [1.0, 2.0]

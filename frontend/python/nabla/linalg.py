@@ -308,18 +308,20 @@ def multi_dot(matrices):
 def expm(a):
     """The exponential of matrices.
 
-    Source: scaling and squaring with the Pade approximant of degree 13, Higham, 2005; scaled by the largest 1-norm.
+    Source: scaling and squaring with the Pade approximant of degree 13, Higham, 2005; each matrix is
+    scaled by its own 1-norm.
     """
     from .transforms import stop_gradient, while_loop
     a = _square(a, "expm")
     n = a.shape[-1]
     eye = _nabla.broadcast_to(_nabla.eye(n, n, a.dtype), list(a.shape))
-    largest = _reduction.max(matrix_norm(stop_gradient(a), 1))
+    norms = _nabla.unsqueeze(_nabla.unsqueeze(matrix_norm(stop_gradient(a), 1), -1), -1)
     b = [64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
          670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1]
     b = [float(v) / b[0] for v in b]
     doublings = 16  # for norms up to 5.37 times 2^16
-    counts = _reduction.sum(_binary_greater(largest, asarray([5.37 * 2.0 ** i for i in range(doublings)], a.dtype)))
+    limits = asarray([5.37 * 2.0 ** i for i in range(doublings)], a.dtype)
+    counts = _reduction.sum(_binary_greater(norms, limits), -1, keepdims=True)  # of each matrix: [..., 1, 1]
     x = _binary.mul(a, _emit("exp2", [_emit("neg", [_emit("convert", [counts], {"dtype": a.dtype})[0]], {})[0]], {})[0])
 
     def combined(terms):
@@ -341,7 +343,7 @@ def expm(a):
 
     def square(state):
         i, m = state
-        again = _emit("lt", [i, counts], {})[0]
+        again = _nabla.broadcast_to(_binary_greater(counts, i), list(m.shape))
         return _binary.add(i, 1), _emit("select", [again, _nabla.matmul(m, m), m], {})[0]
 
     return while_loop(lambda s: _emit("lt", [s[0], doublings], {})[0], square, (asarray(0, "int32"), out),

@@ -186,6 +186,8 @@ def diagonal(x, offset=0):
         x = _nabla.slice_axis(x, x.ndim - 1, min(offset, x.shape[-1]), x.shape[-1])
     elif offset < 0:
         x = _nabla.slice_axis(x, x.ndim - 2, min(-offset, x.shape[-2]), x.shape[-2])
+    if x.dtype == DType.bool:  # it is a sum
+        return astype(_nabla.diagonal(astype(x, DType.int32)), DType.bool)
     return _nabla.diagonal(x)
 
 

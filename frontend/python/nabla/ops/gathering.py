@@ -1,7 +1,7 @@
 """Reading and writing at computed places, by name. Elements of indices below 0 count from the end."""
 
 from .. import _nabla
-from .._core import asarray, astype
+from .._core import DType, asarray, astype
 from ._common import axis_of, emit1
 from .binary import broadcast_shapes
 from .indexing import Place, from_front, getitem
@@ -125,10 +125,23 @@ def scatter_nd_add(x, indices, updates):
 def segment_sum(x, segment_ids, num_segments):
     """Sums of the slices of x along dimension 0 that have one id: [num_segments, ...]. Slices whose id is below 0, or
     num_segments and more, are left out, as in JAX."""
-    x, ids = asarray(x), _integers(segment_ids, "segment_sum")
-    zeros = _nabla.full([num_segments] + list(x.shape[1:]), 0.0, x.dtype)
-    beyond = emit1("lt", [ids, 0], {})
-    return Place(zeros, (emit1("select", [beyond, asarray(num_segments, ids.dtype), ids], {}),)).add(x)
+    return summed_by(_integers(segment_ids, "segment_sum"), asarray(x), num_segments)
+
+
+def summed_by(labels, x, count):
+    """[count, ...]: for each of 0 ... count - 1 the sum of the slices of x (or of x, a scalar, itself) with that label.
+    Other labels are left out. 16-bit floats are summed in float32."""
+    zeros = _nabla.full([count] + list(x.shape[1:]), 0.0, x.dtype)
+    if 0 in (count, *labels.shape):
+        return zeros
+    wide = astype(labels, DType.int32) if labels.dtype.itemsize < 4 else labels
+    inside = emit1("lt", [wide, count], {})
+    if wide.dtype not in (DType.uint32, DType.uint64):
+        inside = emit1("and", [inside, emit1("ge", [wide, 0], {})], {})
+    places = emit1("select", [inside, wide, _nabla.full(wide.shape, float(count), wide.dtype)], {})
+    half = x.dtype.is_float() and x.dtype.itemsize < 4
+    out = Place(astype(zeros, DType.float32) if half else zeros, (places,)).add(astype(x, DType.float32) if half else x)
+    return astype(out, x.dtype)
 
 
 __all__ = [

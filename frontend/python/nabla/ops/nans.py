@@ -114,7 +114,7 @@ def nanquantile(x, q, axis=None, keepdims=False):
     """quantile of what is not NaN: q is a Python number from 0 to 1, or several; NaN of nothing."""
     x = asarray(x)
     if hasattr(q, "__len__") or getattr(q, "ndim", 0):
-        return _nabla.stack([nanquantile(x, float(each), axis, keepdims) for each in q], 0)
+        return _r.at_each(lambda place: nanquantile(x, place, axis, keepdims), q)
     if not 0 <= q <= 1:
         _nabla.fail(204, f"nanquantile: q is {q}, not between 0 and 1")
     axes = axes_of(axis, x.ndim, "nanquantile")
@@ -132,9 +132,8 @@ def nanquantile(x, q, axis=None, keepdims=False):
     top = astype(emit1("maximum", [emit1("sub", [count, 1.0], {}), 0.0], {}), DType.int32)
     high = emit1("minimum", [emit1("add", [low, 1], {}), top], {})
     a, b = [_nabla.take_along_axis(order, i, order.ndim - 1) for i in (low, high)]
-    step = emit1("mul", [emit1("sub", [b, a], {}), part], {})
-    whole = emit1("eq", [part, 0.0], {})  # infinity less infinity has no part
-    out = emit1("select", [whole, a, emit1("add", [a, step], {})], {})
+    whole = emit1("eq", [part, 0.0], {})  # 0 times infinity is NaN
+    out = emit1("select", [whole, a, _r.between(a, b, part)], {})
     out = _unless_empty(out, there, -1, True)
     shape = [1 if d in axes else s for d, s in enumerate(x.shape)] if keepdims else list(flat.shape[:-1])
     return emit1("reshape", [out], {"shape": shape})

@@ -6,7 +6,7 @@ from .. import _nabla
 from .._core import DType, Tensor, asarray, astype
 from ._common import axis_of, count_of, cut, emit1, sizes_of
 from .binary import broadcast_arrays
-from .indexing import Place
+from .indexing import Place, taken
 from .multi_output import split
 
 
@@ -196,7 +196,7 @@ def delete(x, obj, axis=None):
     """x without the slices along an axis (None: elements in row-major order) at `obj`: an int, ints, a slice, bools."""
     x, d, places = _kept(x, obj, axis, "delete")
     rest = [i for i in range(x.shape[d]) if i not in set(places)]
-    return _nabla.take(x, asarray(rest or [0], DType.int32)[:len(rest)], d)
+    return taken(x, asarray(rest, DType.int32), d)
 
 
 def insert(x, obj, values, axis=None):

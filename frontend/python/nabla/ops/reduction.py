@@ -6,7 +6,7 @@ from .. import _nabla
 from .._core import DType, asarray, astype, default_float, dtype_of
 from ._common import all_static, axes_of, axis_of, count_of, cut, emit1
 
-_NARROW = {DType.bool: DType.int32, DType.int8: DType.int32, DType.int16: DType.int32, DType.uint8: DType.uint32,
+NARROW = {DType.bool: DType.int32, DType.int8: DType.int32, DType.int16: DType.int32, DType.uint8: DType.uint32,
            DType.uint16: DType.uint32}
 
 
@@ -29,7 +29,7 @@ def sum(x, axis=None, keepdims=False, dtype=None):
 
 
 def _accumulated(x, dtype):
-    return astype(x, dtype_of(dtype) if dtype is not None else _NARROW.get(x.dtype, x.dtype))
+    return astype(x, dtype_of(dtype) if dtype is not None else NARROW.get(x.dtype, x.dtype))
 
 
 def prod(x, axis=None, keepdims=False, dtype=None):
@@ -105,8 +105,11 @@ def _truth(x):
 
 
 def count_nonzero(x, axis=None, keepdims=False):
-    """How many elements are not 0: int32."""
-    return sum(_truth(asarray(x)), axis, keepdims)
+    """How many elements are not 0: int32, or int64 where there are more than 2^31 - 1."""
+    x, axes = _operand(x, axis, "count_nonzero")
+    sizes = [x.shape[d] for d in axes]
+    many = all_static(sizes) and count_of(sizes) > (1 << 31) - 1
+    return sum(_truth(x), axis, keepdims, DType.int64 if many else DType.int32)
 
 
 def logsumexp(x, axis=None, keepdims=False):
@@ -170,8 +173,7 @@ def quantile(x, q, axis=None, keepdims=False):
     x, axes = _operand(x, axis, "quantile")
     x = _floats(x)
     if hasattr(q, "__len__") or getattr(q, "ndim", 0):
-        rows = [quantile(x, float(each), axis, keepdims) for each in q]
-        return _nabla.stack(rows, 0)
+        return at_each(lambda place: quantile(x, place, axis, keepdims), q)
     if not 0 <= q <= 1:
         _nabla.fail(204, f"quantile: q is {q}, not between 0 and 1")
     kept = [d for d in range(x.ndim) if d not in axes]
@@ -189,10 +191,29 @@ def quantile(x, q, axis=None, keepdims=False):
     high, part = builtins.min(low + 1, n - 1), place - low
     a, b = [emit1("reshape", [_nabla.slice_axis(order, -1, i, i + 1)], {"shape": list(order.shape[:-1])})
             for i in (low, high)]
-    out = emit1("add", [a, emit1("mul", [emit1("sub", [b, a], {}), part], {})], {}) if part else a
+    out = between(a, b, part) if part else a
     has_nan = emit1("reduce_or", [emit1("is_nan", [flat], {})], {"axes": [flat.ndim - 1]})
     out = emit1("select", [has_nan, _nabla.full(out.shape, float("nan"), out.dtype), out], {})
     return emit1("reshape", [out], {"shape": shape}) if keepdims else out
+
+
+def at_each(f, q):
+    """f of each place, stacked along a first dimension."""
+    rows = [f(float(each)) for each in q]
+    if rows:
+        return _nabla.stack(rows, 0)
+    one = f(0.5)
+    return _nabla.full([0, *one.shape], 0.0, one.dtype)
+
+
+def between(a, b, part):
+    """a + part (b - a), for a part from 0 to 1. Also where b - a is infinite or NaN: the mean of two equal infinities
+    is that infinity, of -3e38 and 3e38 it is 0."""
+    step = emit1("sub", [b, a], {})
+    near = emit1("add", [a, emit1("mul", [step, part], {})], {})
+    rest = 1 - part if isinstance(part, float) else emit1("sub", [1.0, part], {})
+    far = emit1("add", [emit1("mul", [a, rest], {}), emit1("mul", [b, part], {})], {})
+    return emit1("select", [emit1("is_finite", [step], {}), near, far], {})
 
 
 def percentile(x, q, axis=None, keepdims=False):
@@ -283,6 +304,9 @@ def diff(x, n=1, axis=-1):
     d = axis_of(axis, x.ndim, "diff")
     for _ in range(n):
         size = x.shape[d]
+        if isinstance(size, int) and size < 2:
+            dtype = DType.bool if x.dtype == DType.bool else x.dtype
+            return _nabla.full([0 if i == d else s for i, s in enumerate(x.shape)], 0.0, dtype)
         a, b = cut(x, d, 1, size), cut(x, d, 0, size - 1)
         x = emit1("ne" if x.dtype == DType.bool else "sub", [a, b], {})
     return x

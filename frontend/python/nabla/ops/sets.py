@@ -36,30 +36,12 @@ def isin(x, values, invert=False):
     return emit1("reshape", [found], {"shape": list(shape)})
 
 
-def _chosen(x, mask, size, fill_value):
-    """The elements where the mask holds, which are in order; then the fill."""
-    out = _s.masked_select(x, mask, size, 0)
-    if size is None:
-        return out
-    count = _nabla.sum(astype(mask, DType.int32), [], False)
-    there = emit1("lt", [emit1("iota", [], {"shape": [size], "axis": 0, "dtype": DType.int32}), count], {})
-    fill = out[:1] if fill_value is None else asarray(fill_value, x.dtype)
-    return emit1("select", [there, out, _nabla.broadcast_to(fill, [size])], {})
-
-
-def _sorted_runs(x):
-    """x in order, and where an element differs from the one before it."""
-    order = _nabla.sort(x, 0, False)
-    n = order.shape[0]
-    if n == 0:
-        return order, _nabla.full([0], 0.0, DType.bool)
-    new = emit1("ne", [_nabla.slice_axis(order, 0, 1, n), _nabla.slice_axis(order, 0, 0, n - 1)], {})
-    return order, emit1("concatenate", [_nabla.full([1], 1.0, DType.bool), new], {"axis": 0})
-
-
 def _of(x, keep, size, fill_value):
-    order, new = _sorted_runs(x)
-    return _chosen(order, emit1("and", [new, keep(order)], {}), size, fill_value)
+    order, new = _s.sorted_runs(x)
+    mask = emit1("and", [new, keep(order)], {})
+    if fill_value is None and size is not None:
+        fill_value = _s.masked_select(order, mask, size, 0)
+    return _s.chosen(order, mask, size, fill_value)
 
 
 def union1d(x, y, size=None, fill_value=None):
@@ -97,7 +79,7 @@ def unique_inverse(x, size=None, fill_value=None):
     """`(values, inverse)`: the different elements in order, and the place of every element among them, in x's shape."""
     values = _s.unique(x, size, fill_value)
     flat = _flat(x)
-    _, new = _sorted_runs(flat)
+    _, new = _s.sorted_runs(flat)
     order = _s.argsort(flat)
     ranks = emit1("sub", [cumsum(astype(new, DType.int32), 0), 1], {})
     inverse = scatter(_nabla.full(ranks.shape, 0.0, DType.int32), order, ranks)

@@ -25,17 +25,14 @@ def _slid(a, v, mode, what):
     if mode not in sides:
         _nabla.fail(204, f"{what}: mode {mode!r} is none of full, same, valid")
     low, high = sides[mode]
-    dtype = a.dtype
-    if not dtype.is_float():
-        a, v = astype(a, DType.float64), astype(v, DType.float64)  # exact below 2^53
     out = emit1("convolution", [emit1("reshape", [a], {"shape": [1, n, 1]}), emit1("reshape", [v], {
         "shape": [m, 1, 1]})], {"strides": [1], "padding_low": [low], "padding_high": [high], "dilation": [1],
                                 "groups": 1})
-    return astype(emit1("reshape", [out], {"shape": [out.shape[1]]}), dtype)
+    return emit1("reshape", [out], {"shape": [out.shape[1]]})
 
 
 def convolve(a, v, mode="full"):
-    """Convolution of two vectors: out[k] = sum of a[i] v[k - i]. Integers are exact below 2^53.
+    """Convolution of two vectors: out[k] = sum of a[i] v[k - i]. Integers wrap.
 
     mode: "full" (n + m - 1 elements), "same" (as many as the longer one, from its middle), "valid" (where both overlap
     wholly). Raises Error (E0204) for other modes, and for what is no vector.
@@ -165,6 +162,8 @@ def unwrap(x, discont=None, axis=-1, period=2 * math.pi):
     x, = float_tensors(x)
     d = axis_of(axis, x.ndim, "unwrap")
     n = x.shape[d]
+    if isinstance(n, int) and n == 0:
+        return x
     step = diff(x, 1, d)
     half = period / 2
     turned = (step + half) % period - half

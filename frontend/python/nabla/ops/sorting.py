@@ -3,6 +3,7 @@
 from .. import _nabla
 from .._core import DType, asarray, astype, dtype_of
 from ._common import axis_of, count_of, cut, emit1, tensors
+from .reduction import NARROW
 
 
 def _row(x, axis, what):
@@ -58,17 +59,20 @@ def bincount(x, weights=None, length=None):
 
     Without `length` it is the largest element plus one, which only values outside of traces have.
     """
-    from .indexing import Place
+    from .gathering import summed_by
     x = asarray(x)
+    if not x.dtype.is_integer():
+        raise TypeError(f"bincount: {x.type_str()} are no ints")
     if length is None:
         if x.is_traced:
             _nabla.fail(204, f"bincount of the traced {x.type_str()} needs a length", "bincount(x, length=n)")
         length = int(_nabla.amax(x, [], False).item()) + 1 if count_of(x.shape) else 0
-    flat = emit1("reshape", [x], {"shape": [count_of(x.shape)]})
     counted = asarray(1, DType.int32) if weights is None else asarray(weights)
-    zeros = _nabla.full([length], 0.0, counted.dtype)
-    keep = emit1("select", [emit1("lt", [flat, 0], {}), _nabla.full(flat.shape, float(length), flat.dtype), flat], {})
-    return Place(zeros, (keep,)).add(counted)
+    dtype = NARROW.get(counted.dtype, counted.dtype)
+    flat = emit1("reshape", [x], {"shape": [count_of(x.shape)]})
+    if counted.ndim:
+        counted = emit1("reshape", [counted], {"shape": [count_of(counted.shape)]})
+    return summed_by(flat, astype(counted, dtype), length)
 
 
 def nonzero(x, size=None, fill_value=-1):
@@ -77,7 +81,10 @@ def nonzero(x, size=None, fill_value=-1):
     Without `size` it is their number, which only values outside of traces have.
     """
     x = asarray(x)
-    return _nabla.nonzero(x, _count(x, size, "nonzero"), fill_value)
+    size = _count(x, size, "nonzero")
+    if size == 0 or 0 in x.shape:
+        return _nabla.full([size, x.ndim], float(fill_value), DType.int32)
+    return _nabla.nonzero(x, size, fill_value)
 
 
 argwhere = nonzero
@@ -99,16 +106,20 @@ def masked_select(x, mask, size=None, fill_value=0):
     Without `size` it is their number, which only values outside of traces have.
     """
     x, mask = asarray(x), asarray(mask)
-    return _nabla.masked_select(x, mask, _count(mask, size, "masked_select"), fill_value)
+    size = _count(mask, size, "masked_select")
+    if x.shape == mask.shape and (size == 0 or 0 in x.shape):
+        return _nabla.broadcast_to(asarray(fill_value, x.dtype), [size])
+    return _nabla.masked_select(x, mask, size, fill_value)
 
 
 def compress(condition, x, axis=None, size=None, fill_value=0):
     """The slices of x along an axis where a vector of bools holds; None: of all elements."""
+    from .indexing import taken
     x, d = _row(x, axis, "compress")
     condition = asarray(condition)
     n = _count(condition, size, "compress")
-    places = emit1("reshape", [_nabla.nonzero(condition, n, -1)], {"shape": [n]})
-    out = _nabla.take(x, emit1("maximum", [places, 0], {}), d)
+    places = emit1("reshape", [nonzero(condition, n)], {"shape": [n]})
+    out = taken(x, emit1("maximum", [places, 0], {}), d)
     if size is None:
         return out
     shape = [n if i == d else 1 for i in range(x.ndim)]
@@ -128,18 +139,35 @@ def unique(x, size=None, fill_value=None):
 
     Without `size` it is their number, which only values outside of traces have.
     """
-    x, _ = _row(x, None, "unique")
-    x = _nabla.sort(x, 0, False)
+    order, new = sorted_runs(_row(x, None, "unique")[0])
+    return chosen(order, new, size, order if fill_value is None else fill_value)
+
+
+def sorted_runs(x):
+    """The elements of a vector in order, and where one differs from the one before it. NaN do not differ."""
     n = x.shape[0]
+    if n == 0:
+        return x, _nabla.full([0], 0.0, DType.bool)
+    order = _nabla.sort(x, 0, False)
     part = _nabla.slice_axis if isinstance(n, int) else cut
-    first = emit1("ne", [part(x, 0, 1, n), part(x, 0, 0, n - 1)], {})
-    new = first if n == 0 else emit1("concatenate", [_nabla.full([1], 1.0, DType.bool), first], {"axis": 0})
-    out = masked_select(x, new, size, 0)
+    before, after = part(order, 0, 0, n - 1), part(order, 0, 1, n)
+    new = emit1("ne", [after, before], {})
+    if x.dtype.is_float():
+        new = emit1("and", [new, emit1("not", [emit1("is_nan", [before], {})], {})], {})
+    return order, emit1("concatenate", [_nabla.full([1], 1.0, DType.bool), new], {"axis": 0})
+
+
+def chosen(x, mask, size, fill):
+    """The elements of a vector where the mask holds; with a size so many, then the `fill`, a number, or the first
+    element of a vector (0 of none)."""
+    out = masked_select(x, mask, size, 0)
     if size is None:
         return out
-    count = _nabla.sum(astype(new, DType.int32), [], False)
+    count = _nabla.sum(astype(mask, DType.int32), [], False)
     there = emit1("lt", [emit1("iota", [], {"shape": [size], "axis": 0, "dtype": DType.int32}), count], {})
-    fill = part(x, 0, 0, 1) if fill_value is None else asarray(fill_value, x.dtype)
+    fill = asarray(fill, x.dtype)
+    if fill.ndim:
+        fill = cut(fill, 0, 0, 1) if fill.shape[0] != 0 else asarray(0, x.dtype)
     return emit1("select", [there, out, _nabla.broadcast_to(fill, [size])], {})
 
 
@@ -156,11 +184,15 @@ def histogram(x, bins=10, range=None):
         if x.is_traced and range is None:
             _nabla.fail(204, f"histogram of the traced {x.type_str()} needs a range, or edges in place of a number of "
                              "bins", "histogram(x, bins, range=(low, high))")
-        low, high = range if range is not None else (_nabla.amin(x, [], False).item(), _nabla.amax(x, [], False).item())
+        low, high = range or (0.0, 1.0)
+        if range is None and x.shape[0] != 0:
+            low, high = _nabla.amin(x, [], False).item(), _nabla.amax(x, [], False).item()
         edges = linspace(low, high if high != low else low + 1, bins + 1, dtype=x.dtype)
     else:
         edges = asarray(bins, x.dtype)
     count = edges.shape[0] - 1
+    if count < 1:
+        return _nabla.full([0], 0.0, DType.int32), edges
     place = emit1("sub", [searchsorted(edges, x, "right"), 1], {})
     last = emit1("eq", [x, _nabla.slice_axis(edges, 0, count, count + 1)], {})
     place = emit1("select", [last, _nabla.full(place.shape, count - 1.0, DType.int32), place], {})

@@ -1,8 +1,10 @@
 """Functions of one operand, element by element. Integers become the default floating dtype where the result is no
 integer."""
 
+import builtins
+
 from .. import _nabla
-from .._core import DType, asarray, astype, dtype_of, inexact
+from .._core import DType, asarray, astype, check_fits, dtype_of, inexact
 from ._common import axis_of, emit1
 
 
@@ -141,19 +143,40 @@ trunc = _rounded("trunc", "The integer part, towards zero. Integers stay. The de
 
 
 def round(x, decimals=0):
-    """x rounded to that many decimals, ties to even. Integers stay where decimals are not negative. The derivative is
-    0."""
+    """x rounded to that many decimals, ties to even; below 0 to multiples of 10, 100, .... Integers stay integers, and
+    are 0 where they are less than half of a multiple that their dtype does not hold. The derivative is 0."""
     x = _number(asarray(x))
     if not x.dtype.is_float():
-        if decimals >= 0:
-            return x
-        scale = 10 ** -decimals
-        half = emit1("round", [emit1("div", [astype(x, "float64"), float(scale)], {})], {})
-        return emit1("mul", [astype(half, x.dtype), scale], {})
+        return x if decimals >= 0 else _rounded_integer(x, 10 ** -decimals)
     if decimals == 0:
         return emit1("round", [x], {})
-    scale = float(10 ** decimals) if decimals > 0 else 10.0 ** decimals
-    return emit1("div", [emit1("round", [emit1("mul", [x, scale], {})], {}), scale], {})
+    wide = astype(x, DType.float32) if x.dtype.itemsize < 4 else x
+    largest, digits = (1.7e308, 53) if wide.dtype == DType.float64 else (3.4e38, 24)
+    scale = 10 ** builtins.abs(decimals)
+    if scale > largest:
+        zero = emit1("mul", [emit1("sign", [x], {}), 0.0], {})
+        return x if decimals > 0 else emit1("select", [emit1("is_finite", [x], {}), zero, x], {})
+    there, back = ("mul", "div") if decimals > 0 else ("div", "mul")
+    scaled = emit1(there, [wide, float(scale)], {})
+    out = emit1(back, [emit1("round", [scaled], {}), float(scale)], {})
+    if decimals > 0:  # beyond that there are no decimals, and infinity where the scaled number is too large
+        few = emit1("lt", [emit1("abs", [scaled], {}), 2.0 ** digits], {})
+        out = emit1("select", [few, out, wide], {})
+    return astype(out, x.dtype)
+
+
+def _rounded_integer(x, scale):
+    try:
+        check_fits(scale, x.dtype)
+    except OverflowError:
+        return emit1("mul", [x, 0], {})
+    half, scale = asarray(scale // 2, x.dtype), asarray(scale, x.dtype)
+    low = _nabla.floor_divide(x, scale)
+    rest = emit1("sub", [x, emit1("mul", [low, scale], {})], {})
+    odd = emit1("ne", [emit1("and", [low, 1], {}), 0], {})
+    tie = emit1("and", [emit1("eq", [rest, half], {}), odd], {})
+    up = emit1("or", [emit1("gt", [rest, half], {}), tie], {})
+    return emit1("mul", [emit1("add", [low, astype(up, x.dtype)], {}), scale], {})
 
 
 def log10(x):
