@@ -325,3 +325,23 @@ def test_memory_and_inspect_are_of_what_was_compiled():
     # FLOPs and bytes are those of the sizes that ran.
     assert sum(r.flops or 0 for r in dynamic.profile(nb.ones((4, 2)), runs=1).rows) >= 2 * 4 * 4 * 2
     assert max(r.bytes or 0 for r in dynamic.profile(nb.ones((4, 2)), runs=1).rows) < 8 * 8 * 4 * 2
+
+
+SCALE = nb.asarray([2.0, 3.0])
+
+
+def test_inspect_has_a_line_per_argument_and_closure():
+    weights = {"a": nb.ones((2, 2)), "b": [nb.zeros(2)]}
+
+    @nb.jit
+    def f(params, x, offset=weights["b"][0]):
+        return {"y": x @ params["w"]["first"] @ weights["a"] + weights["b"][0] * SCALE, "x": x}
+
+    f({"w": {"first": nb.ones((2, 2))}}, nb.ones((3, 2)))
+    lines = str(f.inspect()).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("entry main("))
+    rows = [line.split(None, 1) for line in lines[at + 1:at + 8]]
+    assert rows[:2] == [["argument", "params.w.first: f32[2,2]"], ["argument", "x: f32[3,2]"]]
+    assert sorted(rows[2:5]) == [["closure", "SCALE: f32[2]"], ["closure", "weights.a: f32[2,2]"],
+                                 ["closure", "weights.b.0: f32[2]"]]
+    assert [row[0] for row in rows[5:]] == ["result", "result"]

@@ -158,3 +158,14 @@ def test_a_gpus_bundle_is_compiled_anywhere(tmp_path, monkeypatch):
     with pytest.raises(nb.Error, match="E0605") as e:
         nb.compile_bundle(program(), path, **options)
     assert e.value.__notes__ == [f"{path} is written, for sm_90a; compile_bundle(..., load=False) does not load it"]
+
+
+def test_bounds_of_sizes_are_numbers_of_64_bits():
+    for make in (nb.symbol, lambda *row: nb.jit(lambda x: x, dynamic_dims={0: {0: nb.Dynamic(*row)}})):
+        for row in ((1, 2**63), (-2**70, 4), (1, 8, 2**64)):
+            with pytest.raises(ValueError, match="size n: (min|max|multiple) is -?[0-9]+, more than a size can be"):
+                make("n", *row)
+        with pytest.raises(TypeError, match="size n: max is 2.5, expected an integer"):
+            make("n", 1, 2.5)
+    with pytest.raises(ValueError, match="size n: max is"):
+        nb.jit(lambda x: x, dynamic_dims={0: {0: ("n", 1, 2**64)}})

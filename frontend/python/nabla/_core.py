@@ -285,6 +285,12 @@ def check_fits(x, dtype, what="the dtype"):
         raise OverflowError(f"the number {x} does not fit into {dtype.name}, {what}")
 
 
+def check_range(low, high, dtype):
+    """Raises OverflowError unless an integer dtype holds low ... high."""
+    if low <= high and dtype.is_integer():
+        check_fits(low, dtype), check_fits(high, dtype)
+
+
 def _checked(x, dtype):
     if isinstance(x, int) and dtype.is_integer():
         check_fits(x, dtype, "the dtype of what it meets")

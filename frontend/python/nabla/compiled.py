@@ -5,6 +5,7 @@ import contextlib
 import functools
 import inspect
 import math
+import re
 import threading
 import time
 import weakref
@@ -220,10 +221,11 @@ class Compiled:
         return profiling.memory_of(self._seen(args, kwargs).bundle)
 
     def inspect(self, *args, **kwargs):
-        """What the function was compiled to for these arguments, as `nablac inspect` prints it. Without arguments: for
+        """What the function was compiled to for these arguments, as `nablac inspect` prints it, with a line per
+        argument, per tensor that the function closes over, by its variable, and per result. Without arguments: for
         those of the last call."""
         report, ranks = self._seen(args, kwargs).bundle.report_and_ranks()
-        text = _nabla.report_text(report)
+        text = _ENTRY.sub(_line_each, _nabla.report_text(report))
         return IR(f"{ranks}\nwhat one rank does:\n{text}" if ranks else text)
 
     def profile(self, *args, runs=10, **kwargs):
@@ -375,6 +377,16 @@ class Compiled:
         with self._lock:
             self._cache.clear()
             self._known.clear()
+
+
+_ENTRY = re.compile(r"^entry main\((.*)\) -> (.*)$", re.MULTILINE)
+
+
+def _line_each(entry):
+    """The entry's line of a report, and below it a line per input and result."""
+    inputs, results = [list(filter(None, text.split(", "))) for text in entry.groups()]
+    rows = [("closure", x.removeprefix("closure ")) if x.startswith("closure ") else ("argument", x) for x in inputs]
+    return "\n".join([entry[0]] + [f"  {kind:10} {row}" for kind, row in rows + [("result", y) for y in results]])
 
 
 def _layout_key(x):

@@ -20,7 +20,7 @@ import operator
 import threading
 
 from . import _nabla
-from ._core import DType, Error, Tensor, asarray, astype, check_fits, default_float, dtype_of, inexact
+from ._core import DType, Error, Tensor, asarray, astype, check_range, default_float, dtype_of, inexact
 from .ops import binary as _binary
 from .ops._common import axis_of, count_of, emit1, filled, float_tensors, sizes_of
 
@@ -28,12 +28,10 @@ _SPLIT = 0x73706C69  # of split: its children are not those of fold_in with smal
 
 
 def key(seed):
-    """The key of an integer seed of 64 bits, signed or not: its high and low half, as `nabla-run --seed` fills inputs
-    `seed`. Raises ValueError for larger ones, whose low bits would be the key of another seed."""
-    seed = operator.index(seed)
-    if not -1 << 63 <= seed < 1 << 64:
+    """The key of an integer seed of 64 bits: its high and low half, as `nabla-run --seed` fills inputs `seed`."""
+    if not -1 << 63 <= operator.index(seed) < 1 << 64:
         raise ValueError(f"key: the seed {seed} does not fit into 64 bits")
-    seed &= 0xFFFFFFFFFFFFFFFF
+    seed = operator.index(seed) & 0xFFFFFFFFFFFFFFFF
     return asarray([seed >> 32, seed & 0xFFFFFFFF], DType.uint32)
 
 
@@ -50,10 +48,9 @@ def _key(k):
 
 def fold_in(key, data):
     """A new key for each integer `data` (a Python int or an integer scalar, of which the low 32 bits count)."""
-    key = _key(key)
     if not isinstance(data, Tensor):
         data = asarray(operator.index(data) & 0xFFFFFFFF, DType.uint32)
-    return emit1("rng_fold_in", [key, astype(data, DType.uint32)], {})
+    return emit1("rng_fold_in", [_key(key), astype(data, DType.uint32)], {})
 
 
 def split(key, num=2):
@@ -137,14 +134,10 @@ def bernoulli(key, p=0.5, shape=None):
 
 
 def randint(key, shape=(), minval=0, maxval=None, dtype="int32"):
-    """Integers in [minval, maxval), Python ints at most 2^31 - 1 apart; randint(key, shape, n) is in [0, n). Raises
-    OverflowError for bounds that the dtype does not hold."""
-    if maxval is None:
-        minval, maxval = 0, minval
+    """Integers in [minval, maxval), ints of the dtype at most 2^31 - 1 apart; randint(key, shape, n) is in [0, n)."""
+    minval, maxval = (0, minval) if maxval is None else (minval, maxval)
     minval, maxval, dtype = operator.index(minval), operator.index(maxval), dtype_of(dtype)
-    if maxval > minval and dtype.is_integer():
-        for bound in (minval, maxval - 1):
-            check_fits(bound, dtype)
+    check_range(minval, maxval - 1, dtype)
     out = _nabla.randint(_key(key), sizes_of(shape, "randint"), 0, maxval - minval)
     return _binary.add(astype(out, dtype), asarray(minval, dtype)) if minval else astype(out, dtype)
 

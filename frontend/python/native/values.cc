@@ -255,6 +255,15 @@ void bind_dim(py::module_& m) {
       });
 }
 
+// __dlpack__ of the array API's standard: neither the stream nor the version matters to arrays in the host's memory.
+py::capsule exported_to_dlpack(const Value& v, const py::object&, const py::object&,
+                               const std::optional<std::pair<int, int>>& device, const std::optional<bool>& copy) {
+  if (device && *device != std::pair(kDlCpu, 0))
+    throw py::buffer_error(fmt::format("a tensor lies in the host's memory, device (1, 0), and is not moved to ({}, {})",
+                                       device->first, device->second));
+  return to_dlpack(v, copy.value_or(false));
+}
+
 }  // namespace
 
 Shape shape_of(const Sizes& sizes) {
@@ -303,16 +312,8 @@ void bind_values(py::module_& m) {
              if (v.is_traced()) v.operand().named(name);
            })
       .def(
-          "__dlpack__",
-          [](Value& v, const py::object&, const py::object&, const std::optional<std::pair<int, int>>& device,
-             const std::optional<bool>& copy) {
-            if (device && *device != std::pair(kDlCpu, 0))
-              throw py::buffer_error("a tensor lies in the host's memory, DLPack device (1, 0), and is not moved to (" +
-                                     std::to_string(device->first) + ", " + std::to_string(device->second) + ")");
-            return to_dlpack(v, copy.value_or(false));
-          },
-          py::arg("stream") = py::none(), py::kw_only(), py::arg("max_version") = py::none(),
-          py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
+          "__dlpack__", &exported_to_dlpack, py::arg("stream") = py::none(), py::kw_only(),
+          py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(), py::arg("copy") = py::none())
       .def("__dlpack_device__", [](const Value&) { return py::make_tuple(kDlCpu, 0); })
       .def("_same", &Value::same, "Whether both are one value of a function, or one array.")
       .def("_batch_dims", &Value::batch_dims, "How many functions of one example of a batch its function is in.")

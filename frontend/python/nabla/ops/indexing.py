@@ -505,4 +505,4 @@ def _spread(t, at, rank, batch):
     return _nabla.broadcast_to(emit1("reshape", [t], {"shape": shape}), batch)
 
 
-__all__ = ["At", "Place", "count_true", "getitem", "taken"]
+__all__ = ["At", "Place", "count_true", "getitem"]
