@@ -7,6 +7,7 @@
 #include "frontend/nabla.h"
 #include "ir/reference/interpreter.h"
 #include "tests/conformance/cpu_run.h"
+#include "tests/nightly.h"
 #include "tests/property/compare.h"
 
 namespace nabla {
@@ -15,7 +16,11 @@ namespace {
 struct Size {
   int64_t m, k, n;
 };
-constexpr Size kSizes[] = {{4, 4, 16}, {5, 7, 9}, {24, 30, 61}, {64, 64, 64}};
+// Every size compiles 26 kernels for each dtype: a run of all tests takes an awkward size and one of whole tiles.
+std::vector<Size> sizes() {
+  if (is_nightly()) return {{4, 4, 16}, {5, 7, 9}, {24, 30, 61}, {64, 64, 64}};
+  return {{5, 7, 9}, {64, 64, 64}};
+}
 constexpr DType kOthers[] = {boolean, i8, u8, i16, u16, i32, u32, i64, u64, bf16, f16, f32, f64};
 
 class Products : public testing::TestWithParam<DType> {};
@@ -23,7 +28,7 @@ class Products : public testing::TestWithParam<DType> {};
 TEST_P(Products, AreRightBesideEveryDType) {
   const DType dtype = GetParam();
   Program program;
-  for (const Size& s : kSizes)
+  for (const Size& s : sizes())
     for (DType other : kOthers) {
       std::string name = fmt::format("{}_{}", s.n, name_of(other));
       program.entry(name, {{"a", dtype, {s.m, s.k}}, {"b", dtype, {s.k, s.n}}, {"x", other, {s.m, s.n}}},

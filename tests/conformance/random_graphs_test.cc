@@ -12,6 +12,7 @@
 #include "ir/reference/interpreter.h"
 #include "ir/text.h"
 #include "tests/conformance/cpu_run.h"
+#include "tests/nightly.h"
 #include "tests/property/compare.h"
 
 namespace nabla {
@@ -201,7 +202,7 @@ TEST_P(RandomGraphs, OneBundleRunsEverySize) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, testing::Range(1, 6));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, testing::Range(1, is_nightly() ? 6 : 3));
 
 }  // namespace
 }  // namespace nabla

@@ -81,7 +81,7 @@ def draw_spec(r, mesh):
     return nb.P(*[tuple(d) if d else None for d in dims])
 
 
-SEEDS = range(200 if os.environ.get("NABLA_TEST_ALL") else 24)
+SEEDS = range(200 if os.environ.get("NABLA_TEST_ALL") else 12)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
