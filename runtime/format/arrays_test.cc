@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "runtime/format/npy.h"
 #include "runtime/format/process.h"
@@ -117,6 +118,63 @@ TEST(Npz, StoredAndDeflatedArchivesGiveTheSameArrays) {
     ASSERT_TRUE(read.ok()) << to_string(read.errors());
     EXPECT_EQ(*read, arrays);
   }
+}
+
+std::string npz_of(const std::vector<std::pair<std::string, std::string>>& members) {
+  ZipWriter zip;
+  for (const auto& [name, contents] : members) zip.add(name, as_bytes(contents));
+  return std::move(zip).finish().value();
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  // The header's padding keeps its length.
+  text.replace(at, from.size(), to);
+  if (to.size() > from.size()) text.erase(text.find("  ", at), to.size() - from.size());
+  if (to.size() < from.size()) text.insert(text.find('\n', at), from.size() - to.size(), ' ');
+  return text;
+}
+
+TEST(Npz, HeadersOfOtherWritersAreRead) {
+  for (DType dtype : {DType::kBool, DType::kI8, DType::kU8, DType::kI16, DType::kI64, DType::kF16, DType::kF64}) {
+    Literal array = counting(dtype, {1, 1});
+    std::string bytes = npy_bytes(array).value();
+    std::string descr(info(dtype).numpy);
+    for (std::string order : {"<", "=", "|", ">"}) {
+      bool same = bytes_of(dtype) == 1 || order == "=" || order == "<";
+      Result<Literal> read = parse_npy(as_bytes(replaced(bytes, descr, order + descr.substr(1))), "x");
+      EXPECT_EQ(read.ok(), same) << order << descr;
+      if (same) {
+        EXPECT_EQ(*read, array);
+      }
+    }
+    for (std::string shape : {"(1L, 1L)", "(1,1,)", "( 1 , 1 )"})
+      EXPECT_EQ(parse_npy(as_bytes(replaced(bytes, "(1, 1)", shape)), "x").value(), array) << shape;
+    for (std::string shape : {"(1LL, 1)", "(L, 1)", "(1 1)"})
+      EXPECT_FALSE(parse_npy(as_bytes(replaced(bytes, "(1, 1)", shape)), "x").ok()) << shape;
+  }
+}
+
+// Members that are no arrays are refused by name when they are asked for, and stand in nobody's way.
+TEST(Npz, MembersThatAreNoArrays) {
+  std::string good = npy_bytes(counting(DType::kF32, {2})).value(), newer = good;
+  newer[6] = 9;
+  std::string bytes = npz_of({{"x.npy", good}, {"README.txt", "text"}, {"meta/", ""}, {"empty", ""},
+                              {"object.npy", replaced(good, "<f4", "|O")}, {"big.npy", replaced(good, "<f4", ">f4")},
+                              {"newer.npy", newer}});
+  std::map<std::string, std::string> found;
+  ArrayResults members = each_of_npz(as_bytes(bytes), "f").value();
+  for (const auto& [name, array] : members)
+    found[name] = array.ok() ? "array" : array.errors()[0].message;
+  std::map<std::string, std::string> wanted = {{"x", "array"}};
+  for (std::string name : {"README.txt", "empty"}) wanted[name] = "f: array `" + name + "`: not a .npy file";
+  wanted["object"] = "f: array `object`: element type `|O` is not supported";
+  wanted["big"] = "f: array `big`: element type `>f4` is not supported";
+  wanted["newer"] = "f: array `newer`: .npy version 9";
+  EXPECT_EQ(found, wanted);
+  bytes = npz_of({{"x.npy", good}, {"cut.npy", good.substr(0, good.size() - 1)}});
+  EXPECT_EQ(each_of_npz(as_bytes(bytes), "f").errors()[0].code, Code::kCorrupt);
 }
 
 TEST(Npz, AFlippedByteIsNoticed) {

@@ -107,6 +107,7 @@ class HeaderParser {
       auto [end, problem] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
       if (problem != std::errc() || value < 0 || shape.size() >= kMaxRank) return false;
       at_ = static_cast<size_t>(end - text_.data());
+      if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 writes long integers so
       shape.push_back(value);
       if (!take(',') && peek() != ')') return false;
     }
@@ -116,6 +117,17 @@ class HeaderParser {
   std::string_view text_;
   size_t at_ = 0;
 };
+
+/// The dtype that a header's text means. numpy.load takes `<`, `|` and `=` before types of one byte alike, and `=` as the
+/// machine's order, which is little-endian (C++'s cnpy writes `<u1`).
+std::optional<DType> dtype_of(std::string_view descr) {
+  if (std::optional<DType> exact = dtype_from_numpy(descr)) return exact;
+  if (descr.empty() || std::string_view("<>=|").find(descr[0]) == std::string_view::npos) return std::nullopt;
+  std::string_view type = descr.substr(1);
+  std::optional<DType> one_byte = dtype_from_numpy(fmt::format("|{}", type));
+  if (one_byte) return one_byte;
+  return descr[0] == '=' ? dtype_from_numpy(fmt::format("<{}", type)) : std::nullopt;
+}
 
 /// Moves column-major elements to row-major places.
 Literal from_fortran(const Literal& columns, std::vector<int64_t> shape) {
@@ -183,7 +195,7 @@ Result<Parsed> parse_header(Bytes bytes, const std::string& what) {
   std::optional<Header> header = HeaderParser(text.substr(prefix, length)).parse();
   if (!header) return damaged("the header does not parse");
   if (!header->fields.empty()) return structured_array(*header, what);
-  std::optional<DType> dtype = dtype_from_numpy(header->descr);
+  std::optional<DType> dtype = dtype_of(header->descr);
   if (!dtype) return error(Code::kInputDType, "{}: element type `{}` is not supported", what, header->descr);
   Bytes data = bytes.subspan(prefix + length);
   std::optional<uint64_t> size = bytes_within(*header, *dtype, data.size());
@@ -264,13 +276,18 @@ Result<NamedArrays> all_or_error(ArrayResults arrays) {
   return out;
 }
 
+bool concerns_one_array(const Diagnostic& problem) {
+  return problem.code == Code::kInputDType || problem.code == Code::kForeignFile || problem.code == Code::kNewerVersion;
+}
+
 Result<ArrayResults> each_of_npz(Bytes bytes, const std::string& what) {
   ZipReader zip = NABLA_TRY(ZipReader::open(bytes, what));
   ArrayResults out;
   for (const ZipMember& member : zip.members()) {
+    if (member.name.ends_with('/')) continue;  // a folder
     std::string contents = NABLA_TRY(zip.read(member)), name = stem_of(member.name);
     Result<Literal> array = parse_npy(as_bytes(contents), fmt::format("{}: array `{}`", what, name));
-    if (!array.ok() && array.errors()[0].code != Code::kInputDType) return std::move(array.errors());
+    if (!array.ok() && !concerns_one_array(array.errors()[0])) return std::move(array.errors());
     out.emplace_back(std::move(name), std::move(array));
   }
   return out;

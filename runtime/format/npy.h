@@ -43,7 +43,10 @@ Result<Literal> read_npy(const std::string& path);
 Result<std::string> npy_bytes(const Literal& array);
 Status write_npy(const std::string& path, const Literal& array);
 
-/// The arrays of a .npz in the archive's order, stored or deflated.
+/// Whether the other arrays of a .npz can be used although one is not read: it is no .npy file, of a newer version, or of
+/// an element type that Nabla lacks. Other problems are damage, which concerns the whole file.
+bool concerns_one_array(const Diagnostic& problem);
+/// The arrays of a .npz in the archive's order, stored or deflated. Folders are left out.
 Result<ArrayResults> each_of_npz(Bytes bytes, const std::string& what);
 Result<NamedArrays> parse_npz(Bytes bytes, const std::string& what);
 Result<NamedArrays> read_npz(const std::string& path);

@@ -110,12 +110,13 @@ Result<WeightFile> WeightFile::open(const std::string& path) {
   ZipReader zip = NABLA_TRY(ZipReader::open(bytes, path));
   // What cannot be taken is remembered with the tensor; damage is the whole file's.
   auto refused = [](auto& read, std::optional<ArrayView>& view) {
-    if (read.ok() || read.errors()[0].code != Code::kInputDType) return false;
+    if (read.ok() || !concerns_one_array(read.errors()[0])) return false;
     view = ArrayView{};
     view->problem = std::move(read.errors()[0]);
     return true;
   };
   for (const ZipMember& member : zip.members()) {
+    if (member.name.ends_with('/')) continue;  // a folder
     std::string name = member.name.ends_with(".npy") ? member.name.substr(0, member.name.size() - 4) : member.name;
     std::string what = fmt::format("{}: array `{}`", path, name);
     std::optional<ArrayView> view;
