@@ -84,6 +84,11 @@ Result<std::string> read_key(const std::string& path, bool secret) {
     return error(Code::kForeignFile, "{} holds a {} key; a {} key is needed here", path, word(!secret), word(secret));
   if (kind != fmt::format("nabla-{}-key", word(secret)) || algorithm != "ed25519" || !bytes_of<kKeyBytes>(key))
     return error(Code::kForeignFile, "{} holds no key: its line is `nabla-{}-key ed25519` and 64 hexadecimal digits", path, word(secret));
+  if (std::string more; file >> more) {
+    Diagnostic d = error(Code::kForeignFile, "{} holds more than one key: `{}` is written after the first", path, more);
+    d.help = "give each key a file of its own";
+    return d;
+  }
   return key;
 }
 

@@ -70,6 +70,9 @@ TEST(Signature, ForeignFilesAndKeysAreRefused) {
   EXPECT_EQ(read(key_file(key.public_key, false), true).errors()[0].message, path + " holds a public key; a secret key is needed here");
   for (const char* bad : {"", "nabla-public-key ed25519 12", "nabla-public-key rsa 00", "-----BEGIN PUBLIC KEY-----"})
     EXPECT_EQ(read(bad, false).errors()[0].code, Code::kForeignFile) << bad;
+  std::string two = key_file(key.public_key, false) + "\n# old\n" + key_file(key.public_key, false);
+  EXPECT_EQ(read(two, false).errors()[0].message, path + " holds more than one key: `#` is written after the first");
+  EXPECT_EQ(*read(key_file(key.public_key, false) + "\n\n", false), key.public_key);
   EXPECT_EQ(read_key(path + "/none", false).errors()[0].code, Code::kNotFound);
   std::string executable = std::string(4096, '\x7f') + bundle_bytes();
   EXPECT_EQ(sign(format::as_bytes(executable), key.secret_key, "b").errors()[0].code, Code::kForeignFile);
