@@ -1,5 +1,10 @@
 """What wrong programs are told: values, the user's line, what to do."""
 
+import os
+import re
+import subprocess
+import sys
+
 import pytest
 
 import nabla as nb
@@ -99,3 +104,22 @@ def test_traces_after_a_failure_start_anew():
         with pytest.raises(RuntimeError):
             nb.jit(lambda x: (_ for _ in ()).throw(RuntimeError("mine")))(X)
     assert (X + 1.0).tolist() == [2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("code, last", [
+    ("def g(x): return x @ nb.ones((7, 2))\nnb.jit(g)(nb.ones((4, 3)))", "E0203"),
+    ("def g(x): return {}['key']\nnb.grad(g)(1.0)", "KeyError"),
+    ("def g(x): raise AttributeError('mine')\nnb.vmap(g)(nb.ones(2))", "mine"),
+    ("nb.reshape(nb.ones(3), 2)", "E0203"),
+    ("def g(): nb.asarray('text')\nimport threading\nt = threading.Thread(target=g)\nt.start(), t.join()", "TypeError")])
+def test_tracebacks_end_at_the_users_line(code, last):
+    def printed(**environment):
+        run = subprocess.run([sys.executable, "-c", "import nabla as nb\n" + code], capture_output=True, text=True,
+                             env={**os.environ, **environment})
+        return run.stderr
+
+    files = re.findall(r'File "(.*?)"', printed())
+    own = os.path.dirname(nb.__file__) + os.sep
+    assert files and files[-1] == "<string>" and not [f for f in files if f.startswith(own)]
+    assert last in printed()
+    assert [f for f in re.findall(r'File "(.*?)"', printed(NABLA_FULL_TRACEBACKS="1")) if f.startswith(own)]

@@ -510,6 +510,8 @@ def test_functions_of_nothing(shape):
     assert not failed, "\n".join(failed)
     for f in (nb.quantile, nb.nanquantile, nb.percentile):
         assert f(nb.ones((3, 2)), [], axis=0).shape == (0, 2) and np.isnan(f(x, 0.5).item())
+    if len(shape) == 2:
+        assert nb.linalg.matrix_rank(x).item() == 0
     assert nb.nonzero(x).shape == (0, len(shape)) and nb.unique_all(x)[3].shape == (0,)
     assert nb.nonzero(x, 2).tolist() == [[-1] * len(shape)] * 2 and nb.unique(x, 2, 7).tolist() == [7.0, 7.0]
     assert nb.segment_sum(x, np.zeros(shape[0], np.int32), 2).shape == (2, *shape[1:])

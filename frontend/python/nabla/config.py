@@ -1,14 +1,15 @@
 """Settings as they are now. They are changed by context managers (default_dtype, default_device, defaults), which hold
 in the thread or task that entered them, and by the environment variable NABLA_DEFAULT_DEVICE ("cpu"). `log_compiles`,
 a bool that may be set, has each compile of a function logged with its cause; the environment variable
-NABLA_LOG_COMPILES sets it."""
+NABLA_LOG_COMPILES sets it. `full_tracebacks` (NABLA_FULL_TRACEBACKS) has uncaught errors printed with the frames of
+this package, too."""
 
 import contextlib
 import sys
 import types
 import warnings
 
-from . import _nabla, recompiles
+from . import _nabla, _tracebacks, recompiles
 from ._core import default_float
 from .devices import default_device_now
 
@@ -29,6 +30,9 @@ def is_tracing():
 
 # Whether each compile of a compiled function is logged, with its cause, by the logger "nabla".
 log_compiles = recompiles.from_environment()
+# Whether tracebacks of uncaught errors have the frames of this package.
+full_tracebacks = _tracebacks.from_environment()
+_tracebacks.install(lambda: full_tracebacks)
 
 
 def __getattr__(name):

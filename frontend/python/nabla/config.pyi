@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager
 from ._nabla import DType
 from .devices import Device
 
-# Read as attributes; `log_compiles` is set, too.
+# Read as attributes; the first two are set, too.
 log_compiles: bool
+full_tracebacks: bool
 default_dtype: DType
 default_device: Device
 TRACING: bool

@@ -263,6 +263,8 @@ def matrix_power(a, n):
 def matrix_rank(a, rtol=None):
     """How many singular values are above rtol times the largest (None: by size and precision): int32."""
     s = svdvals(a)
+    if s.shape[-1] == 0:
+        return _nabla.full(list(s.shape[:-1]), 0.0, _nabla.DType.int32)
     digits = {2: 2.0 ** -10, 4: 2.0 ** -23, 8: 2.0 ** -52}[s.dtype.itemsize]
     a = asarray(a)
     limit = max(a.shape[-2:]) * digits if rtol is None else rtol
