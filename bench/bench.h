@@ -37,7 +37,7 @@ struct Bench {
 };
 
 std::vector<Bench> machine_benches();  ///< peak_gflops_*, copy_gbs_*
-std::vector<Bench> kernel_benches();   ///< gemm_*, fused_chain, dispatch_us, empty_step_us
+std::vector<Bench> kernel_benches();   ///< gemm_*, fused_chain, masked_softmax_vs_plain, dispatch_us, ...
 std::vector<Bench> digits_benches();   ///< digits_*
 std::vector<Bench> charlm_benches();   ///< charlm_*, dynamic_len_16_vs_128, passes_48_layers_s, compile_scaling
 std::vector<Bench> shard_benches();    ///< shard_48_layers_s, auto_shard_12_layers_s, charlm_local_2ranks_vs_1, ...

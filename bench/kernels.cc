@@ -1,4 +1,7 @@
 // Generated code and the runtime's own costs, on small programs of the C++ frontend.
+#include <algorithm>
+#include <cmath>
+
 #include "bench/bench.h"
 #include "frontend/nabla.h"
 
@@ -47,6 +50,32 @@ Result<Measurement> fused_chain() {
   });
   auto session = NABLA_TRY(open_program(program.module(), 2));
   return share_of_runs(*session, 8e-9 * static_cast<double>(kElements), "GB/s", "copy", [] { return copy_gbs(2); });
+}
+
+// The time of softmax(x + mask) with half of the mask at -1e9, whose exponentials are 0, over that with a mask of zeros. Rounds
+// alternate, so that both see the same machine.
+Result<Measurement> masked_softmax() {
+  constexpr int64_t kRows = 512, kColumns = 1024;
+  constexpr int kRounds = 7;
+  Program program;
+  program.entry("run", {{"x", f32, {kRows, kColumns}}, {"mask", f32, {kRows, kColumns}}}, [](Tensor x, Tensor mask) -> Outputs {
+    return {{"y", softmax(x + mask, -1)}};
+  });
+  auto session = NABLA_TRY(open_program(program.module(), 1));
+  int entry = NABLA_TRY(session->need_entry("run"));
+  Buffers buffers(session->entries()[entry]);
+  Literal masks[2] = {Literal(f32, {kRows, kColumns}), Literal(f32, {kRows, kColumns})};
+  for (int64_t i = 0; i < masks[1].size(); ++i) masks[1].set(i, i % 2 == 0 ? -1e9 : 0);
+  double seconds[2] = {HUGE_VAL, HUGE_VAL};
+  bool ok = true;
+  for (int round = 0; round < kRounds; ++round)
+    for (int i = 0; i < 2; ++i) {
+      buffers.in[1] = masks[i].data();
+      auto run = [&] { ok = session->run(entry, buffers.in, buffers.out).ok() && ok; };
+      seconds[i] = std::min(seconds[i], best_seconds(run, 1, 0.05));
+    }
+  if (!ok) return error(Code::kMisuse, "a run of the entry failed");
+  return against_budget(seconds[1] / seconds[0], "", 1.1);
 }
 
 // Leaves of four elements, each negated by an instruction of its own: what depends on nothing is not fused.
@@ -102,6 +131,8 @@ std::vector<Bench> kernel_benches() {
        [](const Paths& p) { return gemm(p, 2); }},
       {"fused_chain", "nine elementwise ops over 128 MiB in one kernel, two threads",
        [](const Paths&) { return fused_chain(); }},
+      {"masked_softmax_vs_plain", "softmax with half of its entries masked over softmax without a mask, one thread",
+       [](const Paths&) { return masked_softmax(); }},
       {"dispatch_us", "one more instruction in a step, one thread", [](const Paths&) { return dispatch(); }},
       {"empty_step_us", "a step that adds 1 to a counter", [](const Paths&) { return empty_step(); }},
   };

@@ -14,6 +14,9 @@ namespace {
 constexpr const char* kPrelude =
 #include "codegen/cpu/prelude_text.inc"
     ;
+constexpr const char* kLoops =
+#include "codegen/cpu/loops_text.inc"
+    ;
 constexpr const char* kSpecial =
 #include "codegen/cpu/special_text.inc"
     ;
@@ -55,7 +58,7 @@ CpuCode print_cpu(const std::vector<kernel_ir::KernelPtr>& kernels, const ir::Ta
     auto flush = [&] {
       if (text.empty()) return;
       out.sources.push_back({fmt::format("cpu_{}.cc", out.sources.size() - users),
-                             fmt::format("#define NB_L {}\n", lanes) + kPrelude + kSpecial + "\n" +
+                             fmt::format("#define NB_L {}\n", lanes) + kPrelude + kLoops + kSpecial + "\n" +
                                  (procedures ? std::string(kProcedures) + kLinalgProcedures + "\n" : "") + text});
       text.clear();
       procedures = false;

@@ -26,6 +26,8 @@ class ContractPrinter {
     columns_ = vectors_ * lanes_;
     step_ = std::min(most(depth_), kDepth);
     type_ = compute_type(c_.dtype);
+    // The f32 sums of several panels are added in f64, as the blocks of other long sums (loops.h).
+    tile_dtype_ = c_.dtype == DType::kF32 && most(depth_) > step_ ? DType::kF64 : c_.dtype;
     vec_ = vector_type(c_.dtype);
     int64_t cols_in_unit = plan_.by_columns ? plan_.block : most(n_);
     int64_t rows_in_unit = std::min(most(m_), plan_.by_columns ? most(m_) : plan_.block);
@@ -41,7 +43,7 @@ class ContractPrinter {
     for (const Stmt& s : k_.body)
       if (const Let* let = std::get_if<Let>(&s.node); let && k_.values[let->value].axes.empty()) scalar_let(*let);
     if (!direct_) out_.line(fmt::format("alignas(64) {} panel_[{}];", type_, group_ * step_ * columns_));
-    out_.line(fmt::format("alignas(64) {} tile_[{}];", type_, scratch_rows_ * group_ * columns_));
+    out_.line(fmt::format("alignas(64) {} tile_[{}];", compute_type(tile_dtype_), scratch_rows_ * group_ * columns_));
     out_.open("for (long unit_ = begin; unit_ < end; ++unit_) {");
     decode_batch(plan_.blocks);
     std::string size = size_text(plan_.by_columns ? n_ : m_);
@@ -172,7 +174,7 @@ class ContractPrinter {
       out_.line(fmt::format("const auto* b_ = {} + k0_ * {} + j_;", base(c_.rhs), size_text(stride(c_.rhs, c_.k))));
     else
       out_.line(fmt::format("const {}* b_ = panel_ + (j_ - j0_) * {};", type_, step_));
-    out_.line(fmt::format("{}* t_ = tile_ + (i0_ - m0_) * {} + (j_ - j0_);", type_, pitch));
+    out_.line(fmt::format("{}* t_ = tile_ + (i0_ - m0_) * {} + (j_ - j0_);", compute_type(tile_dtype_), pitch));
     for (int r = 0; r < rows; ++r) {
       std::string line = vec_ + " ";
       for (int v = 0; v < vectors_; ++v) line += fmt::format("{}c{}_{}_ = {{}}", v ? ", " : "", r, v);
@@ -191,10 +193,10 @@ class ContractPrinter {
     for (int r = 0; r < rows; ++r)
       for (int v = 0; v < vectors_; ++v) {
         std::string at = fmt::format("t_ + {}", r * pitch + v * lanes_);
-        std::string sum =
-            most(depth_) > step_
-                ? fmt::format("k0_ ? c{0}_{1}_ + nb_load<{2}>({3}, nb_full{{}}) : c{0}_{1}_", r, v, vec_, at)
-                : fmt::format("c{}_{}_", r, v);
+        std::string sum = fmt::format("c{}_{}_", r, v);
+        if (tile_dtype_ != c_.dtype) sum = fmt::format("nb_convert<{}>({})", compute_type(tile_dtype_), sum);
+        if (most(depth_) > step_)
+          sum = fmt::format("k0_ ? {0} + nb_load<{1}>({2}, nb_full{{}}) : {0}", sum, vector_type(tile_dtype_), at);
         out_.line(fmt::format("nb_store({}, {}, nb_full{{}});", at, sum));
       }
   }
@@ -208,13 +210,15 @@ class ContractPrinter {
     };
     int m0 = new_axis("m0_"), r = new_axis("r_"), j0 = new_axis("j0_"), x = new_axis("x_");
     int tile = static_cast<int>(k.buffers.size());
-    k.buffers.push_back({"tile_", c_.dtype, {scratch_rows_, group_ * columns_}, BufferRole::kIn});
+    k.buffers.push_back({"tile_", tile_dtype_, {scratch_rows_, group_ * columns_}, BufferRole::kIn});
     std::map<int, Expr> places{{c_.m, axis(m0) + axis(r)}, {c_.n, axis(j0) + axis(x)}};
     auto moved = [&](const Expr& e) {
       Expr loaded = rewrite(e, [&](const Expr& y) {
         if (y->kind != ExprKind::kValue || y->args.empty()) return Expr();
         // Other values of the epilogue are in registers, at this position.
-        return y->ref == c_.value ? load(c_.dtype, tile, {axis(r), axis(x)}) : value(y->dtype, y->ref, {});
+        if (y->ref != c_.value) return value(y->dtype, y->ref, {});
+        Expr sum = load(tile_dtype_, tile, {axis(r), axis(x)});
+        return tile_dtype_ == c_.dtype ? sum : convert(c_.dtype, sum);
       });
       return substitute_axes(loaded, places);
     };
@@ -252,6 +256,7 @@ class ContractPrinter {
   int lanes_, rows_, vectors_, columns_;
   bool direct_;
   std::string type_, vec_;
+  DType tile_dtype_;  ///< of the sums, between panels and in the epilogue
   std::map<int, ValuePlace> places_;
 };
 

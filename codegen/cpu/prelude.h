@@ -86,50 +86,73 @@ template <class M, class V> NB_FN V nb_select(M m, V a, V b) {
     return wide ? a : b;
   }
 }
+template <class V> NB_FN auto nb_to_int(V x) {
+  if constexpr (nb_is_vec<V>) return __builtin_convertvector(x, nb_vec<int>);
+  else return int(x);
+}
+template <class I> NB_FN auto nb_to_float(I i) {
+  if constexpr (nb_is_vec<I>) return __builtin_convertvector(i, nb_vec<float>);
+  else return float(i);
+}
 template <class V> NB_FN auto nb_is_nan(V x) { return nb_ne(x, x); }
 template <class V> NB_FN auto nb_is_finite(V x) { return nb_eq(x - x, V{} ); }
 
 // ---- Memory
 template <class V, class T> NB_FN V nb_from(T x) { return V(x); }  // one stored element as a number
 NB_FN float nb_widen(nb_bf16 x) { return nb_float(int(x.bits) << 16); }
-NB_FN float nb_widen(nb_f16 x) {
-  int magnitude = (x.bits & 0x7fff) << 13;
-  float f = nb_float(magnitude) * nb_float(0x77800000);  // rebias by 2^112; subnormals come out right
-  if (magnitude >= 0x0f800000) f = nb_float(magnitude | 0x7f800000);
-  return nb_float(nb_bits(f) | (int(x.bits & 0x8000) << 16));
+// Widening and narrowing keep the bits of a NaN, because values that are only moved are widened and narrowed too. They use no
+// arithmetic on subnormal floats, which is slow. I is an int, or a vector of them.
+template <class I> NB_FN auto nb_widen16(I bits) {
+  I m = bits & 0x7fff, small = nb_bits(nb_to_float(m) * 0x1p-24f), normal = (m << 13) + (112 << 23);
+  I large = nb_select(nb_gt(m, nb_splat<I>(0x7bff)), (m << 13) | 0x7f800000, normal);
+  return nb_float(nb_select(nb_lt(m, nb_splat<I>(0x400)), small, large) | (bits & 0x8000) << 16);
 }
-NB_FN float nb_widen(nb_f8e5m2 x) { return nb_widen(nb_f16{(unsigned short)(x.bits << 8)}); }
-NB_FN float nb_widen(nb_f8e4m3 x) {
-  float f = nb_float((x.bits & 0x7f) << 20) * nb_float(0x7b800000);
-  return (x.bits & 0x7f) == 0x7f ? __builtin_nanf("") : x.bits & 0x80 ? -f : f;
+template <class V> NB_FN auto nb_narrow16(V x) {
+  auto u = nb_bits(x), sign = (u >> 16) & 0x8000, m = u & 0x7fffffff, zero = u & 0;
+  auto normal = (m + 0xfff + ((m >> 13) & 1) - (112 << 23)) >> 13;
+  auto small = nb_bits(nb_float(m) + 0.5f) - 0x3f000000;  // the addition rounds to 2^-24
+  auto nan = (m >> 13) & 0x3ff;
+  nan = 0x7c00 | nb_select(nb_eq(nan, zero), zero + 0x200, nan);
+  auto bits = nb_select(nb_lt(m, zero + 0x38800000), small, normal);
+  bits = nb_select(nb_ge(m, zero + 0x477ff000), zero + 0x7c00, bits);
+  return sign | nb_select(nb_gt(m, zero + 0x7f800000), nan, bits);
 }
+template <class I> NB_FN auto nb_widen_e4m3(I bits) {
+  I m = bits & 0x7f, small = nb_bits(nb_to_float(m) * 0x1p-9f), normal = (m << 20) + (120 << 23);
+  I large = nb_select(nb_eq(m, nb_splat<I>(0x7f)), nb_splat<I>(0x7fc00000), normal);
+  return nb_float(nb_select(nb_lt(m, nb_splat<I>(8)), small, large) | (bits & 0x80) << 24);
+}
+NB_FN float nb_widen(nb_f8e4m3 x) { return nb_widen_e4m3(int(x.bits)); }
+NB_FN float nb_widen(nb_f16 x) { return nb_widen16(int(x.bits)); }
+NB_FN float nb_widen(nb_f8e5m2 x) { return nb_widen16(x.bits << 8); }
 template <class T> NB_FN T nb_widen(T x) { return x; }
-NB_FN nb_bf16 nb_narrow(nb_bf16, float x) {
-  unsigned u = unsigned(nb_bits(x));
-  unsigned rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-  return {(unsigned short)(x != x ? (u >> 16) | 0x40 : rounded)};
+template <class V> NB_FN auto nb_narrow_b16(V x) {
+  auto u = nb_bits(x), high = u >> 16, zero = u & 0, rounded = (u + 0x7fff + (high & 1)) >> 16;
+  auto nan = high | nb_select(nb_eq(high & 0x7f, zero), zero + 0x40, zero);
+  return nb_select(nb_is_nan(x), nan, rounded);
 }
-NB_FN nb_f16 nb_narrow(nb_f16, float x) {
-  unsigned u = unsigned(nb_bits(x)), sign = (u >> 16) & 0x8000, m = u & 0x7fffffff;
-  unsigned normal = (m + 0xfff + ((m >> 13) & 1) - (112u << 23)) >> 13;
-  unsigned small = unsigned(nb_bits(nb_float(int(m)) + 0.5f)) - 0x3f000000;  // the addition rounds to 2^-24
-  unsigned bits = m > 0x7f800000 ? 0x7e00 : m >= 0x477ff000 ? 0x7c00 : m < 0x38800000 ? small : normal;
-  return {(unsigned short)(sign | bits)};
+NB_FN nb_bf16 nb_narrow(nb_bf16, float x) { return {(unsigned short)nb_narrow_b16(x)}; }
+NB_FN nb_f16 nb_narrow(nb_f16, float x) { return {(unsigned short)nb_narrow16(x)}; }
+// x in a format with this bias, number of mantissa bits and code of overflow; rounds to nearest even. A NaN keeps its leading
+// mantissa bits, or gets `quiet` if they are 0.
+template <class V> NB_FN auto nb_narrow8(V x, int bias, int mantissa, int overflow, int quiet) {
+  auto u = nb_bits(x), sign = (u >> 24) & 0x80, m = u & 0x7fffffff, zero = u & 0;
+  const int shift = 23 - mantissa;
+  const float magic = nb_float((127 + 24 - mantissa - bias) << 23);
+  auto small = nb_bits(nb_float(m) + magic) - nb_bits(magic);
+  auto normal = (m + ((1 << (shift - 1)) - 1) + ((m >> shift) & 1) - ((127 - bias) << 23)) >> shift;
+  auto code = nb_select(nb_lt(m, zero + ((128 - bias) << 23)), small, normal);
+  code = nb_select(nb_ge(code, zero + overflow) | nb_ge(m, zero + 0x7f800000), zero + overflow, code);
+  auto payload = (m & 0x7fffff) >> shift;
+  auto nan = overflow | nb_select(nb_eq(payload, zero), zero + quiet, payload);
+  return sign | nb_select(nb_gt(m, zero + 0x7f800000), nan, code);
 }
-// x as `bias`, `mantissa` bits and the codes of overflow and NaN say; rounds to nearest even.
-NB_FN unsigned char nb_pack8(float x, int bias, int mantissa, unsigned overflow, unsigned nan) {
-  unsigned u = unsigned(nb_bits(x)), sign = (u >> 24) & 0x80, m = u & 0x7fffffff, shift = unsigned(23 - mantissa);
-  float magic = nb_float((127 + 24 - mantissa - bias) << 23);
-  unsigned small = unsigned(nb_bits(nb_float(int(m)) + magic) - nb_bits(magic));
-  unsigned normal = (m + (1u << (shift - 1)) - 1 + ((m >> shift) & 1) - (unsigned(127 - bias) << 23)) >> shift;
-  unsigned code = m < (unsigned(128 - bias) << 23) ? small : normal;
-  return (unsigned char)(sign | (m > 0x7f800000 ? nan : m == 0x7f800000 || code >= overflow ? overflow : code));
-}
-NB_FN nb_f8e4m3 nb_narrow(nb_f8e4m3, float x) { return {nb_pack8(x, 7, 3, 0x7f, 0x7f)}; }
-NB_FN nb_f8e5m2 nb_narrow(nb_f8e5m2, float x) { return {nb_pack8(x, 15, 2, 0x7c, 0x7e)}; }
-template <class T> constexpr bool nb_lanewise = nb_same<T, nb_f16> || nb_same<T, nb_f8e4m3> || nb_same<T, nb_f8e5m2>;
+template <class V> NB_FN auto nb_narrow_e4m3(V x) { return nb_narrow8(x, 7, 3, 0x7f, 7); }
+template <class V> NB_FN auto nb_narrow_e5m2(V x) { return nb_narrow8(x, 15, 2, 0x7c, 2); }
+NB_FN nb_f8e4m3 nb_narrow(nb_f8e4m3, float x) { return {(unsigned char)nb_narrow_e4m3(x)}; }
+NB_FN nb_f8e5m2 nb_narrow(nb_f8e5m2, float x) { return {(unsigned char)nb_narrow_e5m2(x)}; }
 template <class T, class S> NB_FN T nb_narrow(T, S x) { return T(x); }
-template <class V, class T> NB_FN V nb_load(const T* p, nb_full n) {
+template <class V, class T> NB_FN V nb_load(const T* p, nb_full) {
   if constexpr (nb_same<T, bool>) {
     nb_vec<unsigned char> v;
     __builtin_memcpy(&v, p, sizeof v);
@@ -138,8 +161,16 @@ template <class V, class T> NB_FN V nb_load(const T* p, nb_full n) {
     nb_vec<unsigned short> v;
     __builtin_memcpy(&v, p, sizeof v);
     return (nb_vec<float>)(__builtin_convertvector(v, nb_vec<unsigned>) << 16);
-  } else if constexpr (nb_lanewise<T>) {
-    return nb_each<V>(n, [&](int l) { return nb_widen(p[l]); });
+  } else if constexpr (nb_same<T, nb_f16>) {
+    nb_vec<unsigned short> v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return nb_widen16(__builtin_convertvector(v, nb_vec<int>));
+  } else if constexpr (nb_same<T, nb_f8e4m3> || nb_same<T, nb_f8e5m2>) {
+    nb_vec<unsigned char> v;
+    __builtin_memcpy(&v, p, sizeof v);
+    auto bits = __builtin_convertvector(v, nb_vec<int>);
+    if constexpr (nb_same<T, nb_f8e4m3>) return nb_widen_e4m3(bits);
+    else return nb_widen16(bits << 8);
   } else {
     V v;
     __builtin_memcpy(&v, p, sizeof v);
@@ -159,12 +190,17 @@ template <class T, class V> NB_FN void nb_store(T* p, V v, nb_full) {
     auto bytes = __builtin_convertvector(-v, nb_vec<unsigned char>);
     __builtin_memcpy(p, &bytes, sizeof bytes);
   } else if constexpr (nb_same<T, nb_bf16>) {
-    nb_vec<unsigned> u = (nb_vec<unsigned>)v;
-    nb_vec<unsigned> rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-    auto out = __builtin_convertvector(nb_select(nb_is_nan(v), (u >> 16) | 0x40, rounded), nb_vec<unsigned short>);
+    auto out = __builtin_convertvector(nb_narrow_b16(v), nb_vec<unsigned short>);
     __builtin_memcpy(p, &out, sizeof out);
-  } else if constexpr (nb_lanewise<T>) {
-    for (int l = 0; l < NB_L; ++l) p[l] = nb_narrow(T{}, v[l]);
+  } else if constexpr (nb_same<T, nb_f16>) {
+    auto out = __builtin_convertvector(nb_narrow16(v), nb_vec<unsigned short>);
+    __builtin_memcpy(p, &out, sizeof out);
+  } else if constexpr (nb_same<T, nb_f8e4m3>) {
+    auto out = __builtin_convertvector(nb_narrow_e4m3(v), nb_vec<unsigned char>);
+    __builtin_memcpy(p, &out, sizeof out);
+  } else if constexpr (nb_same<T, nb_f8e5m2>) {
+    auto out = __builtin_convertvector(nb_narrow_e5m2(v), nb_vec<unsigned char>);
+    __builtin_memcpy(p, &out, sizeof out);
   } else {
     __builtin_memcpy(p, &v, sizeof v);
   }
@@ -174,21 +210,42 @@ template <class T, class V> NB_FN void nb_store(T* p, V v, long n) {
 }
 // Past the caches, where p is aligned: for tensors that the caches could not keep anyway, whose lines would be read
 // only to be overwritten. Ends with nb_streamed().
-template <class T, class V, class N> NB_FN void nb_stream(T* p, V v, N n) {
-  using piece = nb_vec<float>;
-  if constexpr (nb_same<N, nb_full> && nb_same<T, nb_scalar<V>> && sizeof(V) % sizeof(piece) == 0) {
-    if ((unsigned long)p % sizeof(piece) == 0) {
-      piece pieces[sizeof(V) / sizeof(piece)];
-      __builtin_memcpy(pieces, &v, sizeof v);
-      for (unsigned long i = 0; i < sizeof(V) / sizeof(piece); ++i) {
+// The registers that one such store writes: 64 or 32 bytes, and 16 bytes where all lanes are no more.
+template <int bytes> struct nb_register { typedef float type __attribute__((vector_size(bytes))); };
+NB_FN void nb_stream_register(float* p, nb_register<16>::type v) {
 #ifdef __clang__
-        __builtin_nontemporal_store(pieces[i], (piece*)p + i);
-#elif defined(__AVX512F__)
-        __builtin_ia32_movntps512((float*)((piece*)p + i), pieces[i]);
+  __builtin_nontemporal_store(v, (nb_register<16>::type*)p);
 #else
-        __builtin_ia32_movntps256((float*)((piece*)p + i), pieces[i]);
+  __builtin_ia32_movntps(p, v);
 #endif
-      }
+}
+NB_FN void nb_stream_register(float* p, nb_register<32>::type v) {
+#ifdef __clang__
+  __builtin_nontemporal_store(v, (nb_register<32>::type*)p);
+#else
+  __builtin_ia32_movntps256(p, v);
+#endif
+}
+#ifdef __AVX512F__
+NB_FN void nb_stream_register(float* p, nb_register<64>::type v) {
+#ifdef __clang__
+  __builtin_nontemporal_store(v, (nb_register<64>::type*)p);
+#else
+  __builtin_ia32_movntps512(p, v);
+#endif
+}
+constexpr int nb_widest_register = 64;
+#else
+constexpr int nb_widest_register = 32;
+#endif
+template <class T, class V, class N> NB_FN void nb_stream(T* p, V v, N n) {
+  if constexpr (nb_same<N, nb_full> && nb_same<T, nb_scalar<V>> && sizeof(V) >= 16) {
+    constexpr int bytes = sizeof(V) < nb_widest_register ? int(sizeof(V)) : nb_widest_register;
+    using piece = typename nb_register<bytes>::type;
+    if ((unsigned long)p % bytes == 0) {
+      piece pieces[sizeof(V) / bytes];
+      __builtin_memcpy(pieces, &v, sizeof v);
+      for (unsigned long i = 0; i < sizeof(V) / bytes; ++i) nb_stream_register((float*)((piece*)p + i), pieces[i]);
       return;
     }
   }
@@ -369,16 +426,24 @@ template <class V> NB_FN V nb_rsqrt(V x) { return nb_splat<V>(nb_scalar<V>(1)) /
 // ---- Transcendental functions in f32; f64 goes to libm lane by lane.
 // Rounding to an integer by adding 1.5 * 2^23 works for |x| < 2^22, also on vectors.
 template <class V> NB_FN V nb_nearest(V x) { return (x + 12582912.0f) - 12582912.0f; }
-template <class V> NB_FN auto nb_to_int(V x) {
-  if constexpr (nb_is_vec<V>) return __builtin_convertvector(x, nb_vec<int>);
-  else return int(x);
+// Arithmetic on subnormal numbers takes a hundred cycles longer than on others. The functions below therefore keep their
+// intermediate results away from them: a subnormal occurs only as an argument or as the right result.
+// x, or 0 if x is so small that its square, and products with it, would be subnormal.
+template <class V> NB_FN V nb_squarable(V x) {
+  return nb_select(nb_lt(nb_abs(x), nb_splat<V>(0x1p-60f)), V{}, x);
 }
-template <class I> NB_FN auto nb_to_float(I i) {
-  if constexpr (nb_is_vec<I>) return __builtin_convertvector(i, nb_vec<float>);
-  else return float(i);
+// p * 2^k, rounded once, for p in [1/2, 3/2] and results below 2^128. A subnormal result is rounded by an addition whose
+// last bit has the value 2^-149 in the scale of y = result * 2^126.
+template <class V, class I> NB_FN V nb_scale(V p, I k) {
+  auto small = nb_lt(k, nb_splat<I>(-125));
+  I zero = I{}, one = nb_bits(nb_splat<V>(1.0f)), shift = nb_splat<I>(126 << 23);
+  I bits = nb_bits(p) + (k << 23) + nb_select(small, shift, zero);
+  V y = nb_float(bits);
+  I rounded = nb_bits(y + 1.0f) - one;
+  return nb_float(nb_select(nb_and(small, nb_lt(bits, one)), rounded, bits - nb_select(small, shift, zero)));
 }
 template <class V> NB_FN V nb_exp32(V x) {
-  V c = nb_select(nb_gt(x, nb_splat<V>(89.0f)), nb_splat<V>(89.0f), x);  // NaN compares false and stays
+  V c = nb_select(nb_gt(x, nb_splat<V>(88.7228317f)), nb_splat<V>(88.7228317f), x);  // NaN compares false and stays
   c = nb_select(nb_lt(c, nb_splat<V>(-104.0f)), nb_splat<V>(-104.0f), c);
   V n = nb_nearest(c * 1.44269504088896341f);
   V r = c - n * 0.693359375f;
@@ -388,18 +453,17 @@ template <class V> NB_FN V nb_exp32(V x) {
   p = p * r + 4.1666465006e-2f;
   p = p * r + 0.166666666816f;
   p = p * r + 0.500000001346f;
-  p = p * (r * r) + r + 1.0f;
-  auto k = nb_to_int(nb_select(nb_is_nan(n), V{}, n));
-  auto k1 = k >> 1, k2 = k - k1;  // in two steps: right for overflow and for subnormal results
-  return p * nb_float((k1 + 127) << 23) * nb_float((k2 + 127) << 23);
+  p = (p * r + 1.0f) * r + 1.0f;
+  V y = nb_scale(p, nb_to_int(nb_select(nb_is_nan(n), V{}, n)));
+  return nb_select(nb_gt(x, nb_splat<V>(88.7228317f)), nb_splat<V>(__builtin_inff()), y);
 }
 template <class V> NB_FN V nb_log32(V x) {
   auto tiny = nb_lt(x, nb_splat<V>(1.17549435e-38f));
-  V y = nb_select(tiny, x * 8388608.0f, x);
+  V y = nb_select(tiny, nb_to_float(nb_bits(x)), x);   // a subnormal x is its bits * 2^-149
   auto bits = nb_bits(y);
   auto e = ((bits - 0x3f3504f3) >> 23);                // y = 2^e * m, m in [sqrt(1/2), sqrt(2))
   V f = nb_float(bits - (e << 23)) - 1.0f;
-  V ef = nb_to_float(e) - nb_select(tiny, nb_splat<V>(23.0f), V{});
+  V ef = nb_to_float(e) - nb_select(tiny, nb_splat<V>(149.0f), V{});
   V p = f * -0.0620150011902f + 0.105308647389f;
   p = p * f + -0.106461916382f;
   p = p * f + 0.110377833591f;
@@ -420,14 +484,15 @@ template <class V> NB_FN V nb_copysign32(V magnitude, V sign) {
   return nb_float((nb_bits(magnitude) & 0x7fffffff) | (nb_bits(sign) & int(0x80000000)));
 }
 template <class V> NB_FN V nb_expm132(V x) {
-  V p = x * 2.76828561695e-06f + 2.49397333001e-05f;
-  p = p * x + 0.000198410735562f;
-  p = p * x + 0.00138886728621f;
-  p = p * x + 0.0083333334315f;
-  p = p * x + 0.0416666677471f;
-  p = p * x + 0.166666666666f;
-  p = p * x + 0.5f;
-  V near = p * (x * x) + x;
+  V z = nb_squarable(x);
+  V p = z * 2.76828561695e-06f + 2.49397333001e-05f;
+  p = p * z + 0.000198410735562f;
+  p = p * z + 0.00138886728621f;
+  p = p * z + 0.0083333334315f;
+  p = p * z + 0.0416666677471f;
+  p = p * z + 0.166666666666f;
+  p = p * z + 0.5f;
+  V near = p * (z * z) + x;
   return nb_copysign32(nb_select(nb_lt(nb_abs(x), nb_splat<V>(0.5f)), near, nb_exp32(x) - 1.0f), x);
 }
 template <class V> NB_FN V nb_log1p32(V x) {
@@ -437,19 +502,19 @@ template <class V> NB_FN V nb_log1p32(V x) {
                    nb_select(nb_eq(u, V{}), nb_splat<V>(-__builtin_inff()), y));
 }
 template <class V> NB_FN V nb_tanh32(V x) {
-  V t = x * x;
+  V z = nb_squarable(x), t = z * z;
   V p = t * 0.00229274481618f + -0.00834394551584f;
   p = p * t + 0.021768918651f;
   p = p * t + -0.0539592595772f;
   p = p * t + 0.133333035569f;
   p = p * t + -0.333333331721f;
-  V near = p * t * x + x;
+  V near = p * t * z + x;
   V a = nb_abs(x);
   V far = 1.0f - 2.0f / (nb_exp32(a + a) + 1.0f);
   return nb_copysign32(nb_select(nb_lt(a, nb_splat<V>(0.625f)), near, far), x);
 }
 template <class V> NB_FN V nb_erf32(V x) {
-  V t = x * x;
+  V z = nb_squarable(x), t = z * z;
   V p = t * -9.66704457149e-06f + 0.000112659590256f;
   p = p * t + -0.000848408040554f;
   p = p * t + 0.00522103180786f;
@@ -476,11 +541,11 @@ template <class V> NB_FN V nb_sincos32(V x, int quarter) {
   V r = x - n * 1.5703125f;
   r = r - n * 0.0004837512969970703f;
   r = r - n * 7.549789954891882e-08f;
-  V t = r * r;
+  V z = nb_squarable(r), t = z * z;
   V s = t * 2.72499258031e-06f + -0.000198400867354f;
   s = s * t + 0.00833333187471f;
   s = s * t + -0.166666666639f;
-  s = s * t * r + r;
+  s = s * t * z + r;
   V c = t * -2.73009592039e-07f + 2.48006003772e-05f;
   c = c * t + -0.0013888887672f;
   c = c * t + 0.0416666666643f;
@@ -509,84 +574,3 @@ NB_MATH(nb_exp, nb_exp32(x), nb_libm_exp) NB_MATH(nb_expm1, nb_expm132(x), nb_li
 NB_MATH(nb_log, nb_log32(x), nb_libm_log) NB_MATH(nb_log1p, nb_log1p32(x), nb_libm_log1p)
 NB_MATH(nb_tanh, nb_tanh32(x), nb_libm_tanh) NB_MATH(nb_erf, nb_erf32(x), nb_libm_erf)
 NB_MATH(nb_sin, nb_sincos32(x, 0), nb_libm_sin) NB_MATH(nb_cos, nb_sincos32(x, 1), nb_libm_cos)
-
-// ---- Loops. f(position, n) with n lanes from position on: whole vectors, then one tail.
-template <class F> NB_FN void nb_for(long begin, long end, F f) {
-  long j = begin;
-  for (; j + NB_L <= end; j += NB_L) f(j, nb_full{});
-  if (j < end) f(j, end - j);
-}
-// The tail of a reduction, whose missing lanes count as `identity`.
-template <class V, class F> NB_FN V nb_rest(nb_scalar<V> identity, long j, long end, F f) {
-  long n = end - j < NB_L ? end - j : NB_L;
-  V v = f(j, n);
-  __asm__("" : "+m"(v));  // gcc 12 miscompiles writes to lanes of a constant vector: it must not know one here
-  for (long l = n; l < NB_L; ++l) v[l] = identity;
-  return v;
-}
-// Reduction over lanes with four accumulators.
-template <class V, class Op, class F> NB_FN auto nb_reduce(Op op, nb_scalar<V> identity, long end, F f) {
-  V a0 = nb_splat<V>(identity), a1 = a0, a2 = a0, a3 = a0;
-  long j = 0;
-  for (; j + 4 * NB_L <= end; j += 4 * NB_L) {
-    a0 = op(a0, f(j, nb_full{})), a1 = op(a1, f(j + NB_L, nb_full{}));
-    a2 = op(a2, f(j + 2 * NB_L, nb_full{})), a3 = op(a3, f(j + 3 * NB_L, nb_full{}));
-  }
-  for (; j + NB_L <= end; j += NB_L) a0 = op(a0, f(j, nb_full{}));
-  if (j < end) a1 = op(a1, nb_rest<V>(identity, j, end, f));
-  a0 = op(op(a0, a1), op(a2, a3));
-  nb_scalar<V> t[NB_L];
-  __builtin_memcpy(t, &a0, sizeof t);
-  for (int s = NB_L / 2; s; s /= 2)
-    for (int l = 0; l < s; ++l) t[l] = op(t[l], t[l + s]);
-  return t[0];
-}
-template <class V, class Op, class F> NB_FN bool nb_reduce_mask(Op op, bool identity, long end, F f) {
-  return nb_reduce<V>(op, -int(identity), end, f) != 0;
-}
-// Reduction over a serial axis with four accumulators.
-template <class V, class Op, class F> NB_FN V nb_fold(Op op, V identity, long end, F f) {
-  V a0 = identity, a1 = identity, a2 = identity, a3 = identity;
-  long k = 0;
-  for (; k + 4 <= end; k += 4)
-    a0 = op(a0, f(k)), a1 = op(a1, f(k + 1)), a2 = op(a2, f(k + 2)), a3 = op(a3, f(k + 3));
-  for (; k < end; ++k) a0 = op(a0, f(k));
-  return op(op(a0, a1), op(a2, a3));
-}
-// The same with one.
-template <class V, class Op, class F> NB_FN V nb_fold_once(Op op, V identity, long end, F f) {
-  for (long k = 0; k < end; ++k) identity = op(identity, f(k));
-  return identity;
-}
-// Deterministic sums: whoever computes them, element k comes to sum k % 16, and a tree adds the sixteen. Along lanes:
-template <class Op, class T> NB_FN T nb_sixteen(Op op, T* t) {
-  for (int s = 8; s; s /= 2)
-    for (int l = 0; l < s; ++l) t[l] = op(t[l], t[l + s]);
-  return t[0];
-}
-template <class V, class Op, class F> NB_FN auto nb_reduce_fixed(Op op, nb_scalar<V> identity, long end, F f) {
-  constexpr int parts = 16 / NB_L;
-  static_assert(parts * NB_L == 16);
-  V a[parts];
-  for (V& v : a) v = nb_splat<V>(identity);
-  long j = 0;
-  for (; j + 16 <= end; j += 16)
-    for (int p = 0; p < parts; ++p) a[p] = op(a[p], f(j + p * NB_L, nb_full{}));
-  for (int p = 0; j < end; ++p, j += NB_L) a[p] = op(a[p], nb_rest<V>(identity, j, end, f));
-  nb_scalar<V> t[16];
-  __builtin_memcpy(t, a, sizeof t);
-  return nb_sixteen(op, t);
-}
-// And along a serial axis:
-template <class V, class Op, class F> NB_FN V nb_fold_fixed(Op op, V identity, long end, F f) {
-  V a[16];
-  for (V& v : a) v = identity;
-  long k = 0;
-  for (; k + 16 <= end; k += 16)
-    for (int l = 0; l < 16; ++l) a[l] = op(a[l], f(k + l));
-  for (int l = 0; k < end; ++k, ++l) a[l] = op(a[l], f(k));
-  return nb_sixteen(op, a);
-}
-#define NB_OP(name) struct name##_op { template <class V> NB_INLINE V operator()(V a, V b) const { return name(a, b); } };
-NB_OP(nb_add) NB_OP(nb_mul) NB_OP(nb_maximum) NB_OP(nb_minimum) NB_OP(nb_and) NB_OP(nb_or)
-#undef NB_OP

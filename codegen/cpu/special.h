@@ -8,7 +8,7 @@ NB_LIBM(nb_trunc, trunc) NB_LIBM(nb_cbrt, cbrt) NB_LIBM(nb_lgamma, lgamma)
 #undef NB_LIBM
 
 template <class V> NB_FN V nb_exp2_32(V x) {
-  V c = nb_select(nb_gt(x, nb_splat<V>(129.0f)), nb_splat<V>(129.0f), x);
+  V c = nb_select(nb_ge(x, nb_splat<V>(128.0f)), nb_splat<V>(127.0f), x);
   c = nb_select(nb_lt(c, nb_splat<V>(-151.0f)), nb_splat<V>(-151.0f), c);
   V n = nb_nearest(c), r = c - n;
   V p = r * 1.52973237607e-05f + 0.000154614446986f;
@@ -18,15 +18,15 @@ template <class V> NB_FN V nb_exp2_32(V x) {
   p = p * r + 0.240226509223f;
   p = p * r + 0.69314718056f;
   p = p * r + 1.0f;
-  auto k = nb_to_int(nb_select(nb_is_nan(n), V{}, n));
-  auto k1 = k >> 1, k2 = k - k1;
-  return p * nb_float((k1 + 127) << 23) * nb_float((k2 + 127) << 23);
+  V y = nb_scale(p, nb_to_int(nb_select(nb_is_nan(n), V{}, n)));
+  return nb_select(nb_ge(x, nb_splat<V>(128.0f)), nb_splat<V>(__builtin_inff()), y);
 }
 // 2 / (2 + a) maps [0, inf) to (0, 1]; below 1/2 erfc is 1 - erf. The square in the exponent is split so that its
 // rounding does not count.
 template <class V> NB_FN V nb_erfc32(V x) {
   V a = nb_abs(x);
   V c = nb_select(nb_gt(a, nb_splat<V>(10.4f)), nb_splat<V>(10.4f), a);
+  c = nb_select(nb_lt(c, nb_splat<V>(0.25f)), nb_splat<V>(0.25f), c);
   V t = 2.0f / (c + 2.0f);
   V p = t * 0.028687964061f + 0.118897936885f;
   p = p * t + -0.91527093794f;
@@ -92,14 +92,15 @@ NB_LANEWISE1(nb_erfinv64, nb_erfinv64_1)
 template <class V> NB_FN V nb_atan32(V x) {
   V a = nb_abs(x), one = nb_splat<V>(1.0f);
   auto steep = nb_gt(a, nb_splat<V>(2.41421356237f)), middle = nb_gt(a, nb_splat<V>(0.414213562373f));
-  V r = nb_select(steep, -one / a, nb_select(middle, (a - 1.0f) / (a + 1.0f), a));
+  V bounded = nb_select(nb_gt(a, nb_splat<V>(0x1p60f)), nb_splat<V>(0x1p60f), a);  // of which the inverse is normal
+  V r = nb_select(steep, -one / bounded, nb_select(middle, (a - 1.0f) / (a + 1.0f), a));
   V turned = nb_select(steep, nb_splat<V>(1.57079632679f), nb_select(middle, nb_splat<V>(0.785398163397f), V{}));
-  V t = r * r;
+  V z = nb_squarable(r), t = z * z;
   V p = t * -0.0645192820811f + 0.107437314908f;
   p = p * t + -0.14263955598f;
   p = p * t + 0.199995404836f;
   p = p * t + -0.333333317612f;
-  return nb_select(nb_is_nan(x), x, nb_copysign32(p * t * r + r + turned, x));
+  return nb_select(nb_is_nan(x), x, nb_copysign32(p * t * z + r + turned, x));
 }
 // asin on [0, 1/2] as a + a^3 p(a^2); beyond, by pi/2 - 2 asin(sqrt((1 - a) / 2)). `arc` is asin(r), r that argument.
 template <class V> NB_FN V nb_asin_core32(V r, V t) {
@@ -108,19 +109,19 @@ template <class V> NB_FN V nb_asin_core32(V r, V t) {
   p = p * t + 0.0445994015285f;
   p = p * t + 0.075000945435f;
   p = p * t + 0.166666663374f;
-  return p * t * r + r;
+  return p * t * nb_squarable(r) + r;
 }
 template <class V> NB_FN V nb_asin32(V x) {
   V a = nb_abs(x);
   auto far = nb_gt(a, nb_splat<V>(0.5f));
-  V t = nb_select(far, (1.0f - a) * 0.5f, a * a), r = nb_select(far, nb_sqrt(t), a);
+  V z = nb_squarable(a), t = nb_select(far, (1.0f - a) * 0.5f, z * z), r = nb_select(far, nb_sqrt(t), a);
   V arc = nb_asin_core32(r, t);
   return nb_copysign32(nb_select(far, 1.57079632679f - 2.0f * arc, arc), x);
 }
 template <class V> NB_FN V nb_acos32(V x) {
   V a = nb_abs(x);
   auto far = nb_gt(a, nb_splat<V>(0.5f));
-  V t = nb_select(far, (1.0f - a) * 0.5f, a * a), r = nb_select(far, nb_sqrt(t), x);
+  V z = nb_squarable(a), t = nb_select(far, (1.0f - a) * 0.5f, z * z), r = nb_select(far, nb_sqrt(t), x);
   V arc = nb_asin_core32(r, t);
   V turned = nb_select(nb_lt(x, V{}), 3.14159265359f - 2.0f * arc, 2.0f * arc);
   return nb_select(far, turned, 1.57079632679f - arc);
@@ -133,11 +134,12 @@ template <class V> NB_FN V nb_sinh32(V x) {
 }
 template <class V> NB_FN V nb_cosh32(V x) {
   V h = nb_exp32(nb_abs(x) * 0.5f);
-  return h * 0.5f * h + 0.5f / h / h;
+  V bounded = nb_select(nb_gt(h, nb_splat<V>(0x1p20f)), nb_splat<V>(0x1p20f), h);  // beyond, exp(-x) does not count
+  return h * 0.5f * h + 0.5f / bounded / bounded;
 }
 template <class V> NB_FN V nb_asinh32(V x) {
   V a = nb_abs(x), large = nb_log32(a) + 0.693147180560f;
-  V near = nb_log1p32(a + a * a / (nb_sqrt(a * a + 1.0f) + 1.0f));
+  V z = nb_squarable(a), near = nb_log1p32(a + z * z / (nb_sqrt(z * z + 1.0f) + 1.0f));
   return nb_copysign32(nb_select(nb_gt(a, nb_splat<V>(1e8f)), large, near), x);
 }
 template <class V> NB_FN V nb_acosh32(V x) {

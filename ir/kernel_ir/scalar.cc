@@ -31,8 +31,8 @@ int64_t remainder(DType d, I x) {
   if (is_unsigned(d)) return static_cast<int64_t>(static_cast<uint64_t>(x[0]) % static_cast<uint64_t>(x[1]));
   return x[1] == -1 ? 0 : x[0] % x[1];
 }
-int64_t int_pow(DType, I x) {  // negative exponents: 0 unless the base is 1 or -1
-  if (x[1] < 0) return x[0] == 1 ? 1 : x[0] == -1 ? (x[1] % 2 ? -1 : 1) : 0;
+int64_t int_pow(DType d, I x) {  // negative exponents: 0 unless the base is 1 or -1
+  if (is_signed(d) && x[1] < 0) return x[0] == 1 ? 1 : x[0] == -1 ? (x[1] % 2 ? -1 : 1) : 0;
   uint64_t result = 1, base = static_cast<uint64_t>(x[0]);
   for (uint64_t e = static_cast<uint64_t>(x[1]); e; e >>= 1, base *= base)
     if (e & 1) result *= base;

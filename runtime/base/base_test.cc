@@ -13,19 +13,36 @@
 namespace nabla {
 namespace {
 
-TEST(DType, EveryHalfPrecisionBitPatternSurvivesARoundTrip) {
+TEST(DType, EveryBitPatternOfNarrowFloatsSurvivesARoundTrip) {
   for (DType dtype : {DType::kF16, DType::kBF16, DType::kF8E4M3, DType::kF8E5M2}) {
     uint32_t patterns = 1u << (8 * bytes_of(dtype));
     for (uint32_t bits = 0; bits < patterns; ++bits) {
       uint32_t out = 0;
       double value = get_float(dtype, &bits, 0);
       set_float(dtype, &out, 0, value);
-      if (std::isnan(value))
-        EXPECT_TRUE(std::isnan(get_float(dtype, &out, 0)));
-      else
-        EXPECT_EQ(bits, out) << name_of(dtype);
+      ASSERT_EQ(bits, out) << name_of(dtype) << " " << value;
+      double copy = 0;
+      set_float(DType::kF64, &copy, 0, value);
+      set_float(dtype, &out, 0, get_float(DType::kF64, &copy, 0));
+      ASSERT_EQ(bits, out) << name_of(dtype) << " through f64";
+      uint32_t f32 = 0;
+      set_float(DType::kF32, &f32, 0, value);
+      set_float(dtype, &out, 0, get_float(DType::kF32, &f32, 0));
+      ASSERT_EQ(bits, out) << name_of(dtype) << " through f32";
     }
   }
+}
+
+TEST(DType, NaNsOfF32KeepTheirBits) {
+  for (uint32_t bits : {0x7f800001u, 0x7fc00000u, 0xff800001u, 0xffffffffu, 0x7fa12345u}) {
+    uint32_t out = 0;
+    set_float(DType::kF32, &out, 0, get_float(DType::kF32, &bits, 0));
+    EXPECT_EQ(bits, out);
+  }
+  uint16_t half = 0;  // a NaN of which the half would keep no bit
+  uint32_t small = 0x7f800001;
+  set_float(DType::kF16, &half, 0, get_float(DType::kF32, &small, 0));
+  EXPECT_EQ(half, 0x7e00);
 }
 
 TEST(DType, RoundsToNearestEvenAndOverflowsToInfinity) {

@@ -30,6 +30,22 @@ struct MiniFloat {
 constexpr MiniFloat kF16Format{5, 10, false}, kBF16Format{8, 7, false}, kE4M3Format{4, 3, true},
     kE5M2Format{5, 2, false};
 
+// A NaN whose leading mantissa bits are `mantissa`, and the leading bits of a NaN's mantissa, in f64. Conversions keep them, so
+// that values that are only moved keep their bits. 0 stands for no NaN: such a result is a quiet NaN.
+constexpr int kMantissaOfF64 = 52;
+double nan_of(bool negative, uint64_t mantissa, int mantissa_bits) {
+  uint64_t bits = uint64_t{negative} << 63 | uint64_t{0x7ff} << kMantissaOfF64 | mantissa << (kMantissaOfF64 - mantissa_bits);
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+uint32_t mantissa_of_nan(double nan, int mantissa_bits) {
+  uint64_t bits;
+  std::memcpy(&bits, &nan, sizeof bits);
+  uint64_t leading = (bits & ((uint64_t{1} << kMantissaOfF64) - 1)) >> (kMantissaOfF64 - mantissa_bits);
+  return leading != 0 ? static_cast<uint32_t>(leading) : 1u << (mantissa_bits - 1);
+}
+
 double decode(MiniFloat f, uint32_t bits) {
   int sign = (bits >> (f.exponent_bits + f.mantissa_bits)) & 1;
   int exponent = (bits >> f.mantissa_bits) & ((1 << f.exponent_bits) - 1);
@@ -37,7 +53,8 @@ double decode(MiniFloat f, uint32_t bits) {
   int top = (1 << f.exponent_bits) - 1;
   double value;
   if (exponent == top && (!f.finite_only || mantissa == (1u << f.mantissa_bits) - 1)) {
-    value = mantissa || f.finite_only ? std::numeric_limits<double>::quiet_NaN() : HUGE_VAL;
+    if (mantissa || f.finite_only) return nan_of(sign, mantissa, f.mantissa_bits);
+    value = HUGE_VAL;
   } else if (exponent == 0) {
     value = std::ldexp(mantissa, 1 - f.bias() - f.mantissa_bits);
   } else {
@@ -49,9 +66,9 @@ double decode(MiniFloat f, uint32_t bits) {
 uint32_t encode(MiniFloat f, double value) {
   uint32_t sign = std::signbit(value) ? 1u << (f.exponent_bits + f.mantissa_bits) : 0;
   uint32_t top = ((1u << f.exponent_bits) - 1) << f.mantissa_bits;
-  uint32_t nan = f.finite_only ? top | ((1u << f.mantissa_bits) - 1) : top | (1u << (f.mantissa_bits - 1));
+  uint32_t nan = top | ((1u << f.mantissa_bits) - 1);  // the only one of a format without infinities
   uint32_t infinity = f.finite_only ? nan : top;
-  if (std::isnan(value)) return sign | nan;
+  if (std::isnan(value)) return f.finite_only ? sign | nan : sign | top | mantissa_of_nan(value, f.mantissa_bits);
   double magnitude = std::fabs(value);
   if (std::isinf(magnitude)) return sign | infinity;
   if (magnitude == 0) return sign;
@@ -61,7 +78,7 @@ uint32_t encode(MiniFloat f, double value) {
   double units = std::nearbyint(std::ldexp(magnitude, f.mantissa_bits - scale));  // to nearest even
   // Adding the mantissa's carry to the exponent field rounds up across a power of two for free.
   double code = units + std::ldexp(static_cast<double>(scale + f.bias() - 1), f.mantissa_bits);
-  double limit = f.finite_only ? nan : top;
+  double limit = infinity;
   return code >= limit ? sign | infinity : sign | static_cast<uint32_t>(code);
 }
 
@@ -74,6 +91,22 @@ T load(const void* data, int64_t index) {
 template <class T>
 void store(void* data, int64_t index, T value) {
   std::memcpy(static_cast<char*>(data) + index * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+}
+
+constexpr int kMantissaOfF32 = 23;
+// The processor's conversions would make signalling NaNs quiet.
+double wide(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  uint32_t mantissa = bits & ((1u << kMantissaOfF32) - 1);
+  return std::isnan(value) ? nan_of(bits >> 31, mantissa, kMantissaOfF32) : value;
+}
+uint32_t bits_of_f32(double value) {
+  float rounded = static_cast<float>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &rounded, sizeof bits);
+  if (!std::isnan(value)) return bits;
+  return uint32_t{std::signbit(value)} << 31 | 0x7f800000 | mantissa_of_nan(value, kMantissaOfF32);
 }
 
 // Float to integer: towards zero, saturating, NaN to 0 (what XLA and Rust do).
@@ -106,7 +139,7 @@ double get_float(DType dtype, const void* data, int64_t i) {
     case DType::kF64:
       return load<double>(data, i);
     case DType::kF32:
-      return load<float>(data, i);
+      return wide(load<float>(data, i));
     case DType::kF16:
       return decode(kF16Format, load<uint16_t>(data, i));
     case DType::kBF16:
@@ -127,7 +160,7 @@ void set_float(DType dtype, void* data, int64_t i, double v) {
     case DType::kF64:
       return store<double>(data, i, v);
     case DType::kF32:
-      return store<float>(data, i, static_cast<float>(v));
+      return store<uint32_t>(data, i, bits_of_f32(v));
     case DType::kF16:
       return store<uint16_t>(data, i, static_cast<uint16_t>(encode(kF16Format, v)));
     case DType::kBF16:

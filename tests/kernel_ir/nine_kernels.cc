@@ -10,6 +10,7 @@
 #include <random>
 #include <sstream>
 
+#include "codegen/cpu/backend.h"
 #include "passes/lower/schedule_kernels.h"
 
 namespace nabla::kernel_ir {
@@ -97,6 +98,23 @@ void* Library::find(const std::string& symbol) const {
   void* found = handle_ ? dlsym(handle_, symbol.c_str()) : nullptr;
   EXPECT_NE(found, nullptr) << symbol;
   return found;
+}
+
+CompiledKernels::CompiledKernels(const std::vector<Kernel>& kernels, const ir::Target& target) {
+  std::vector<KernelPtr> pointers;
+  for (const Kernel& k : kernels) {
+    auto own = std::make_shared<Kernel>(k);
+    own->name = fmt::format("{}_{}", k.name, pointers.size());  // kernels of one program have names of their own
+    pointers.push_back(std::move(own));
+    units_.push_back(cpu_schedule_of(k).units.value());
+  }
+  codegen::CpuCode code = codegen::print_cpu(pointers, target, 2);
+  library_ = std::make_unique<Library>(codegen::compile_shared_object(code.sources, target, {2, ""}).value());
+  for (const std::string& symbol : code.symbols) functions_.push_back(reinterpret_cast<Function>(library_->find(symbol)));
+}
+
+void CompiledKernels::run(size_t kernel, const std::vector<void*>& args) const {
+  for (int64_t u = 0; u < units_[kernel]; ++u) functions_[kernel](args.data(), nullptr, u, u + 1);  // units in any cut
 }
 
 }  // namespace nabla::kernel_ir

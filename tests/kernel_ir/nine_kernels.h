@@ -1,6 +1,7 @@
 // The kernels that settle kernel_ir (tests/golden/kernel_ir), and what tests of printers need around them.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,20 @@ class Library {
  private:
   int fd_ = -1;
   void* handle_ = nullptr;
+};
+
+/// Kernels compiled together by the host compiler, for this machine.
+class CompiledKernels {
+ public:
+  CompiledKernels(const std::vector<Kernel>& kernels, const ir::Target& target);
+  /// Runs all units of one of them, in order. `args` are the addresses of its buffers.
+  void run(size_t kernel, const std::vector<void*>& args) const;
+
+ private:
+  using Function = void (*)(void* const*, const long*, long, long);
+  std::vector<int64_t> units_;
+  std::vector<Function> functions_;
+  std::unique_ptr<Library> library_;
 };
 
 }  // namespace nabla::kernel_ir

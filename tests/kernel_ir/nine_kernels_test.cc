@@ -6,23 +6,16 @@
 
 #include <cmath>
 
-#include "codegen/cpu/backend.h"
 #include "codegen/cpu/kernel_printer.h"
 #include "passes/lower/schedule_kernels.h"
 
 namespace nabla::kernel_ir {
 namespace {
 
-using KernelFn = void (*)(void* const*, const long*, long, long);
-
 void run_compiled(const Kernel& k, const ir::Target& target, std::vector<Literal>& buffers) {
-  codegen::CpuCode code = codegen::print_cpu({std::make_shared<Kernel>(k)}, target, 1);
-  Library library(codegen::compile_shared_object(code.sources, target, {1, ""}).value());
-  auto fn = reinterpret_cast<KernelFn>(library.find(code.symbols[0]));
-  ASSERT_NE(fn, nullptr);
   std::vector<void*> args;
   for (Literal& b : buffers) args.push_back(b.mutable_data());
-  for (int64_t u = 0; u < cpu_schedule_of(k).units.value(); ++u) fn(args.data(), nullptr, u, u + 1);  // units in any cut
+  CompiledKernels({k}, target).run(0, args);
 }
 
 class NineKernels : public testing::TestWithParam<std::string> {};
