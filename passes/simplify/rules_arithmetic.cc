@@ -1,5 +1,4 @@
-// Rules about the elements' arithmetic. What they give is equal for every input, NaN and infinities included; only
-// the sign of a zero may differ (x + 0).
+// Rules about the elements' arithmetic. The replacement is equal for every input, NaN, infinities and the signs of zeros included.
 #include <algorithm>
 #include <cmath>
 
@@ -12,14 +11,22 @@ using ir::Node;
 using ir::Val;
 using Vals = std::vector<Val>;
 
+// Whether v is the integer 0, or the float zero of this sign.
+bool is_zero(const Candidate& c, Val v, bool negative) {
+  if (!c.is_number(v, 0)) return false;
+  return !is_float(v.dtype()) || std::signbit(c.number(v)->get(0)) == negative;
+}
+
+// -0 + 0 is 0, but x + -0 is x.
 Replacement add_zero(const Candidate& c) {
   for (int i : {0, 1})
-    if (c.is_number(c.operand(i), 0)) return Vals{c.operand(1 - i)};
+    if (is_zero(c, c.operand(i), true)) return Vals{c.operand(1 - i)};
   return std::nullopt;
 }
 
+// -0 - -0 is 0.
 Replacement sub_zero(const Candidate& c) {
-  if (!c.is_number(c.operand(1), 0)) return std::nullopt;
+  if (!is_zero(c, c.operand(1), false)) return std::nullopt;
   return Vals{c.operand(0)};
 }
 
@@ -153,8 +160,8 @@ Replacement scalar_elementwise(const Candidate& c) {
 
 std::vector<Rule> arithmetic_rules() {
   return {
-      {"add-zero", "x + 0 -> x; the sign of a zero is not kept", {"add"}, add_zero},
-      {"sub-zero", "x - 0 -> x", {"sub"}, sub_zero},
+      {"add-zero", "x + 0 -> x for integers, x + -0 -> x for floats, where -0 + 0 is 0", {"add"}, add_zero},
+      {"sub-zero", "x - 0 -> x; for floats not x - -0", {"sub"}, sub_zero},
       {"mul-one", "x * 1 -> x", {"mul"}, mul_one},
       {"integer-mul-zero", "x * 0 -> 0 for integers; not for floats, where x may be NaN", {"mul"}, integer_mul_zero},
       {"mul-minus-one", "x * -1 -> -x, except for unsigned integers", {"mul"}, mul_minus_one},

@@ -68,8 +68,8 @@ std::vector<RuleCase> arithmetic_cases() {
   return {
       {"add-zero",
        [](B& b) -> Vals {
-         Val x = x23(b);
-         return {bin("add", b.like(x, 0), x)};
+         Val x = x23(b), i = i23(b);
+         return {bin("add", b.like(x, -0.0), x), bin("add", b.like(i, 0), i)};
        },
        ""},
       {"sub-zero",
@@ -282,6 +282,16 @@ std::vector<RuleCase> rule_cases() {
 
 std::vector<GuardCase> arithmetic_guards() {
   return {
+      {"add-zero", "negative_zero",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {bin("add", b.like(x, 0), x)};
+       }},
+      {"sub-zero", "negative_zero",
+       [](B& b) -> Vals {
+         Val x = x23(b);
+         return {x - b.like(x, -0.0)};
+       }},
       {"integer-mul-zero", "NaN",
        [](B& b) -> Vals {
          Val x = x23(b);
@@ -483,7 +493,7 @@ TEST(Canonicalize, EveryRuleHasATestOfItsName) {
 TEST(Canonicalize, RulesThatEnableEachOtherAllApply) {
   FunctionBuilder b("f", ops::all_ops());
   Val x = x23(b);
-  Val t = plain_transpose(plain_transpose(-(-(x + b.like(x, 0))), {1, 0}), {1, 0});
+  Val t = plain_transpose(plain_transpose(-(-(x + b.like(x, -0.0))), {1, 0}), {1, 0});
   Module m;
   m.stage = ir::Stage::kFlat;
   add(m, b.finish({plain_reshape(plain_reshape(t, {6}), {2, 3})}));
