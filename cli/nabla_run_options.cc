@@ -98,7 +98,9 @@ void declare_ranks(CLI::App& app, Part& part) {
   ranks("--rank", part.rank, "which rank this process is, where no launcher says so", 0);
   ranks("--world-size", part.world_size, "how many ranks there are, beside --rank", 1);
   ranks("--local-rank", part.local_rank, "which rank of this machine it is, beside --rank", 0);
-  app.add_option("--rendezvous", part.rendezvous, "HOST:PORT where the ranks meet [an address of rank 0's machine]")->group("Ranks");
+  app.add_option("--rendezvous", part.rendezvous, "HOST:PORT where the ranks meet [an address of rank 0's machine]")
+      ->check(CLI::Validator([](std::string& text) { return std::string(text.empty() ? "it is empty, not HOST:PORT" : ""); }, ""))
+      ->group("Ranks");
   app.add_option("--heartbeat", part.heartbeat, "seconds between two signs of life; after 5 of them without one a rank is lost [1]")
       ->check(seconds(0.02, 600))
       ->group("Ranks");

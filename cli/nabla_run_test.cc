@@ -418,6 +418,9 @@ TEST_F(NablaRun, WrongCommandLinesExitWith2) {
     EXPECT_EQ(empty.code, 2) << option;
     EXPECT_HAS(empty.err, fmt::format("error[E0901]: {}: the file name is empty", option));
   }
+  Outcome unnamed = run({bundle_, "--rendezvous", ""});
+  EXPECT_EQ(unnamed.code, 2);
+  EXPECT_HAS(unnamed.err, "error[E0901]: --rendezvous: it is empty, not HOST:PORT");
   for (const char* flag : {"--profile", "--json", "--check-nan", "--check-messages"}) {
     Outcome counted = run({bundle_, "--entry", "init", fmt::format("{}=7", flag)});
     EXPECT_EQ(counted.code, 2) << flag;
