@@ -388,6 +388,16 @@ def test_round_to_decimals(dtype):
             np.testing.assert_array_equal(got, want)
 
 
+def test_numbers_beyond_64_bits():
+    x, huge = nb.ones(3), 2**70
+    assert nb.round(x, huge).tolist() == [1.0] * 3 and nb.round(x, -huge).tolist() == [0.0] * 3
+    assert nb.round(nb.asarray([5]), -huge).tolist() == [0]
+    for f in (lambda: nb.zeros((huge,)), lambda: nb.full(huge, 1.0), lambda: nb.reshape(x, huge),
+              lambda: nb.iota((huge,)), lambda: nb.random.normal(nb.random.key(0), (huge,))):
+        with pytest.raises(ValueError, match=f"the size {huge} does not fit into 64 bits"):
+            f()
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
 def test_round_of_integers(dtype):
     info = np.iinfo(dtype)

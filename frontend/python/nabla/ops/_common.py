@@ -62,7 +62,11 @@ def sizes_of(shape, what):
             raise TypeError(f"{what}: a tensor stands in a shape; sizes are ints, known while the program is made")
         if not hasattr(size, "__index__"):
             raise TypeError(f"{what}: {size!r} stands in a shape; sizes are ints or symbols")
-    return [operator.index(s) if hasattr(s, "__index__") and not isinstance(s, _nabla.Dim) else s for s in out]
+    out = [operator.index(s) if hasattr(s, "__index__") and not isinstance(s, _nabla.Dim) else s for s in out]
+    for size in out:
+        if isinstance(size, int) and not -1 << 63 <= size < 1 << 63:
+            raise ValueError(f"{what}: the size {size} does not fit into 64 bits")
+    return out
 
 
 def filled(a, shape, what):

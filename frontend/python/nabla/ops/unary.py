@@ -147,12 +147,12 @@ def round(x, decimals=0):
     are 0 where they are less than half of a multiple that their dtype does not hold. The derivative is 0."""
     x = _number(asarray(x))
     if not x.dtype.is_float():
-        return x if decimals >= 0 else _rounded_integer(x, 10 ** -decimals)
+        return x if decimals >= 0 else _rounded_integer(x, 10 ** min(-decimals, 30))
     if decimals == 0:
         return emit1("round", [x], {})
     wide = astype(x, DType.float32) if x.dtype.itemsize < 4 else x
     largest, digits = (1.7e308, 53) if wide.dtype == DType.float64 else (3.4e38, 24)
-    scale = 10 ** builtins.abs(decimals)
+    scale = 10 ** min(builtins.abs(decimals), 400)
     if scale > largest:
         zero = emit1("mul", [emit1("sign", [x], {}), 0.0], {})
         return x if decimals > 0 else emit1("select", [emit1("is_finite", [x], {}), zero, x], {})
