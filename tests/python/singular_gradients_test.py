@@ -111,3 +111,122 @@ def test_large_weights_that_the_examples_share_are_not_copied():
               nb.grad(lambda x, w: nb.sum(nb.vmap(layer, in_axes=(0, None))(x, w)), argnums=1)):
         assert nb.jit(f).memory(x, w).arena < 512 * 64 * 64 * 4
     np.testing.assert_allclose(np.asarray(nb.jit(nb.vmap(layer, in_axes=(0, None)))(x, w)), 1, rtol=1e-6)
+
+
+# ---- Elementwise functions at points where formulas branch, cancel or overflow
+
+
+def sigmoid(x):
+    return np.exp(-np.logaddexp(0, -x))
+
+
+def bell(x):
+    return np.exp(-np.minimum(x * x, 700))
+
+
+def sinc_slopes(x):
+    """The first and second derivative of sinc: by series near 0, where the quotients cancel."""
+    a = np.pi * np.where(np.abs(x) < 0.1, 1.0, x)
+    near = np.pi * np.where(np.abs(x) < 0.1, x, 0.0)
+    first = np.pi * (np.cos(a) / a - np.sin(a) / a**2)
+    second = np.pi**2 * (-np.sin(a) / a - 2 * np.cos(a) / a**2 + 2 * np.sin(a) / a**3)
+    series = np.pi * (-near / 3 + near**3 / 30 - near**5 / 840 + near**7 / 45360)
+    curve = np.pi**2 * (-1 / 3 + near**2 / 10 - near**4 / 168 + near**6 / 6480)
+    return np.where(np.abs(x) < 0.1, series, first), np.where(np.abs(x) < 0.1, curve, second)
+
+
+def exponential(alpha, scale):
+    """Slopes of alpha (exp(x / scale) - 1) below 0 and of x above; at 0 those from below."""
+    def first(x):
+        return np.where(x > 0, 1.0, alpha / scale * np.exp(np.minimum(x, 0) / scale))
+
+    return first, lambda x: np.where(x > 0, 0.0, alpha / scale**2 * np.exp(np.minimum(x, 0) / scale))
+
+
+ALL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.25, 1e-3, -1e-4, 3.0, -5.0, 30.0, -40.0, 1e-20, -1e-20, 1e-40, -1e-45, 3e38, -3e38,
+       np.inf, -np.inf]
+FINITE = [x for x in ALL if np.isfinite(x)]
+NORMAL = [x for x in FINITE if x == 0 or abs(x) > 1e-30]  # 1e40 is a slope of slopes beside subnormals
+MODERATE = [x for x in ALL if abs(x) < 100]
+SMOOTH = {
+    "sigmoid": (nb.sigmoid, lambda x: sigmoid(x) * sigmoid(-x),
+                lambda x: sigmoid(x) * sigmoid(-x) * (1 - 2 * sigmoid(x)), ALL),
+    "tanh": (nb.tanh, lambda x: 1 - np.tanh(x)**2, lambda x: -2 * np.tanh(x) * (1 - np.tanh(x)**2), ALL),
+    "celu": (nb.celu, *exponential(1, 1), ALL),
+    "celu 2": (lambda x: nb.celu(x, 2.0), *exponential(2, 2), ALL),
+    "sinc": (nb.sinc, lambda x: sinc_slopes(x)[0], lambda x: sinc_slopes(x)[1], MODERATE),
+    "expm1": (nb.expm1, np.exp, np.exp, [x for x in ALL if x < 80]),
+    "exp": (nb.exp, np.exp, np.exp, [x for x in ALL if x < 80]),
+    "erf": (nb.erf, lambda x: 2 / np.sqrt(np.pi) * bell(x), lambda x: -4 / np.sqrt(np.pi) * x * bell(x), FINITE[:-2]),
+    "atan": (nb.atan, lambda x: 1 / (1 + x * x), lambda x: -2 * x / (1 + x * x)**2, MODERATE),
+    "sin": (nb.sin, np.cos, lambda x: -np.sin(x), MODERATE),
+    "square": (nb.square, lambda x: 2 * x, lambda x: 2 + 0 * x, MODERATE),
+    "silu": (nb.silu, lambda x: sigmoid(x) * (1 + x * sigmoid(-x)),
+             lambda x: sigmoid(x) * sigmoid(-x) * (2 + x * (1 - 2 * sigmoid(x))), MODERATE),
+    "mish": (nb.mish, None, None, MODERATE),
+    "gelu": (nb.gelu, None, None, FINITE),
+    "logaddexp 1": (lambda x: nb.logaddexp(x, 1.0), lambda x: sigmoid(x - 1),
+                    lambda x: sigmoid(x - 1) * sigmoid(1 - x), FINITE),
+    "logaddexp of itself": (lambda x: nb.logaddexp(x, x), lambda x: 1 + 0 * x, lambda x: 0 * x, FINITE),
+    "hypot 0": (lambda x: nb.hypot(x, 0.0), np.sign, lambda x: 0 * x, NORMAL),
+    "hypot 1": (lambda x: nb.hypot(x, 1.0), lambda x: x / np.hypot(x, 1), lambda x: np.hypot(x, 1)**-3, MODERATE),
+    "atan2 1": (lambda x: nb.atan2(x, nb.ones_like(x)), lambda x: 1 / (1 + x * x), lambda x: -2 * x / (1 + x * x)**2,
+                MODERATE),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_first_and_second_derivatives_at_special_points(name, dtype):
+    f, first, second, points = SMOOTH[name]
+    x = nb.asarray(np.array(points, dtype))
+    exact = np.asarray(x).astype(np.float64)
+    once, twice = nb.vmap(nb.grad(f)), nb.vmap(nb.grad(nb.grad(f)))
+    rtol = 2e-5 if dtype == "float32" else 1e-10
+    for way, wrap in (("eager", lambda g: g), ("jit", nb.jit)):
+        for what, got, want in (("first", wrap(once)(x), first), ("second", wrap(twice)(x), second)):
+            got = np.asarray(got).astype(np.float64)
+            assert np.isfinite(got).all(), f"{way}, {what}: {dict(zip(points, got))}"
+            if want is not None:
+                with np.errstate(all="ignore"):
+                    wanted = want(exact)
+                np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol / 10, err_msg=f"{way}, {what} of {points}")
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e18])
+@pytest.mark.parametrize("x, y", [(3.0, 4.0), (1.0, 1.0), (2.0, -2.0), (1.0, 0.0), (0.0, -2.0), (-1.0, 1.0)])
+def test_hypot_is_smooth_away_from_the_origin(x, y, scale):
+    v, r = nb.asarray([x * scale, y * scale], "float64"), np.hypot(x, y)
+    slope, curve = nb.grad(lambda v: nb.hypot(v[0], v[1]))(v), nb.hessian(lambda v: nb.hypot(v[0], v[1]))(v)
+    np.testing.assert_allclose(np.asarray(slope), np.array([x, y]) / r, rtol=1e-12, atol=1e-15)
+    want = np.array([[y * y, -x * y], [-x * y, x * x]]) / r**3
+    np.testing.assert_allclose(np.asarray(curve) * scale, want, rtol=1e-9, atol=1e-12)
+
+
+def test_norms_at_zero_have_the_slope_zero():
+    for f in (nb.linalg.norm, lambda v: nb.hypot(v[0], v[1]), lambda v: nb.sum(nb.nn.functional.normalize(v))):
+        for wrap in (lambda g: g, nb.jit):
+            assert np.isfinite(np.asarray(wrap(nb.grad(f))(nb.zeros((2,))))).all()
+    np.testing.assert_array_equal(np.asarray(nb.grad(nb.linalg.norm)(nb.zeros((3,)))), 0)
+
+
+# ---- Losses of certain predictions
+
+INF = np.inf
+
+
+@pytest.mark.parametrize("wrap", [lambda g: g, nb.jit], ids=["eager", "jit"])
+def test_losses_of_impossible_classes(wrap):
+    logits, labels = nb.asarray([[0.0, -INF], [-INF, 1.0]]), nb.asarray([0, 1])
+    weight = nb.asarray([1.0, 2.0])
+    for loss in (lambda x: nb.nn.cross_entropy_loss(x, labels),
+                 lambda x: nb.nn.cross_entropy_loss(x, labels, weight=weight),
+                 lambda x: nb.nn.nll_loss(nb.log_softmax(x), labels)):
+        value, slope = wrap(nb.value_and_grad(loss))(logits)
+        assert value.item() == 0
+        np.testing.assert_array_equal(np.asarray(slope), 0)
+    for smoothed in (lambda x: nb.nn.cross_entropy_loss(x, labels, label_smoothing=0.1),
+                     lambda x: nb.nn.cross_entropy_loss(x, labels, label_smoothing=0.1, weight=weight)):
+        value, slope = wrap(nb.value_and_grad(smoothed))(logits)
+        assert value.item() == INF  # a class that cannot be has a share of the label
+        assert np.isfinite(np.asarray(slope)).all()

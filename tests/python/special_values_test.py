@@ -165,3 +165,144 @@ def test_conversions_round_once(source, target, tmp_path):
 def test_a_tie_is_one():
     assert once(np.array([1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-40, 65519.9, 65520.0]), "float16").tolist() == [
         1.0, 1 + 2.0**-10, 65504.0, np.inf]
+
+
+# ---- Numbers of float16 and bfloat16 whose sums and squares the dtype does not hold
+
+WAYS = [("eager", lambda f: f), ("jit", nb.jit)]
+
+
+def near(got, want, rtol=4e-3, atol=0.0):
+    np.testing.assert_allclose(np.asarray(nb.cast(got, "float64")), want, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])
+def test_statistics_of_float16(wrap):
+    x = np.tile(np.array([300, -300, 0, 1], np.float16), 1000)
+    holes = x.copy()
+    holes[::4] = np.nan
+    wide, rest = x.astype(np.float64), holes.astype(np.float64)
+    near(wrap(nb.mean)(np.full(70000, 1, np.float16)), 1.0)
+    near(wrap(nb.mean)(np.full(1000, 100, np.float16)), 100.0)
+    near(wrap(lambda x: nb.mean(x, axis=0))(np.full((1000, 3), 100, np.float16)), [100.0] * 3)
+    near(wrap(nb.var)(x), wide.var())
+    near(wrap(nb.std)(np.tile(np.array([500, -500], np.float16), 100)), 500)
+    near(wrap(nb.nanmean)(holes), np.nanmean(rest))
+    near(wrap(nb.nanvar)(holes), np.nanvar(rest))
+    near(wrap(nb.nanstd)(np.array([500, -500, np.nan], np.float16)), 500)
+    near(wrap(nb.nanmedian)(np.arange(4001).astype(np.float16)), 2000)
+    near(wrap(nb.median)(np.array([-60000, 60000], np.float16)), 0)
+    near(wrap(lambda x: nb.average(x, weights=x))(np.full(100, 100, np.float16)), 100)
+    near(wrap(nb.linalg.norm)(np.array([300, 400], np.float16)), 500)
+    near(wrap(lambda x: nb.avg_pool2d(x, kernel_size=16))(np.full((1, 16, 16, 1), 300, np.float16)), [[[[300.0]]]])
+    slope = wrap(nb.grad(lambda x: nb.mean(x) * 1000))(nb.ones((70000,), "float16"))
+    near(slope[:2], [1 / 70] * 2)
+
+
+@pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])
+def test_normalisation_of_float16(wrap):
+    F = nb.nn.functional
+    x = np.random.RandomState(1).uniform(-200, 200, (2, 4, 4, 8)).astype(np.float16)
+    wide = x.astype(np.float64)
+
+    def normal(axes, v=wide):
+        return (v - v.mean(axes, keepdims=True)) / np.sqrt(v.var(axes, keepdims=True) + 1e-5)
+
+    near(wrap(F.layer_norm)(x), normal(-1), atol=5e-3)
+    near(wrap(lambda x: F.batch_norm_train(x)[0])(x), normal((0, 1, 2)), atol=5e-3)
+    near(wrap(F.instance_norm)(x), normal((1, 2)), atol=5e-3)
+    near(wrap(lambda x: F.group_norm(x, 2))(x), normal((1, 2, 4), wide.reshape(2, 4, 4, 2, 4)).reshape(x.shape),
+         atol=5e-3)
+    near(wrap(lambda x: F.layer_norm(x, axis=(1, 2, 3)))(x), normal((1, 2, 3)), atol=5e-3)
+    near(wrap(lambda x: F.group_norm(x, 2, eps=1e-8))(np.full(x.shape, 3, np.float16)), np.zeros(x.shape))
+    rows = np.array([[0, 0], [3, 4], [300, 400], [0.003, 0.004]], np.float16)
+    near(wrap(F.normalize)(rows), [[0, 0], [0.6, 0.8], [0.6, 0.8], [0.6, 0.8]], rtol=1e-2)
+    layer = nb.nn.BatchNorm(8)
+    layer.train()
+    layer.running_mean, layer.running_var = nb.zeros((8,), "float16"), nb.ones((8,), "float16")
+    layer(nb.asarray(x))
+    assert layer.running_mean.dtype == nb.float16
+
+
+def test_steps_of_optimisers_in_float16():
+    optim, p = nb.nn.optim, {"w": nb.asarray(np.array([1.0, -2.0], np.float16)), "m": nb.ones((2, 3), "float16")}
+    still = {k: nb.zeros_like(v) for k, v in p.items()}
+    moved = {k: nb.full_like(v, 1e-3) for k, v in p.items()}
+    for make in (optim.adam, optim.adamw, optim.rmsprop, optim.adagrad, optim.lion, optim.sgd, optim.adafactor):
+        tx = make(0.01)
+        for gradients in (still, moved):
+            params, state = p, tx.init(p)
+            for _ in range(2):
+                params, state = tx.update(params, gradients, state)
+            for k in p:
+                assert params[k].dtype == nb.float16
+                got, before = (np.asarray(t[k]).astype(np.float64) for t in (params, p))
+                assert np.isfinite(got).all() and np.abs(got - before).max() < 0.25, (make.__name__, k)
+                if gradients is still:
+                    np.testing.assert_array_equal(got, before)
+    clipped, norm = optim.clip_by_global_norm({"w": nb.full((4,), 60000.0, "float16")}, 1.0)
+    assert norm.item() == 120000
+    near(clipped["w"], [0.5] * 4)
+
+
+# ---- Bits and signs
+
+
+@pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])
+def test_moves_and_bitcasts_keep_the_bits_of_nan(wrap):
+    half = np.array([0x7E01, 0x7C01, 0xFE55, 0x3C00, 0x7D23], np.uint16)
+    brain = np.array([0x7F81, 0x7FC1, 0xFF91, 0x3F80], np.uint16)
+    for dtype, bits in (("float16", half), ("bfloat16", brain)):
+        x = nb.bitcast(nb.asarray(bits), dtype)
+        for f in (lambda x: nb.bitcast(x, "uint16"), lambda x: nb.bitcast(nb.flip(nb.flip(x, 0), 0), "uint16"),
+                  lambda x: nb.bitcast(nb.where(nb.ones(x.shape) > 0, x, x), "uint16"),
+                  lambda x: nb.bitcast(nb.concatenate([x, x])[:x.shape[0]], "uint16")):
+            np.testing.assert_array_equal(np.asarray(wrap(f)(x)), bits)
+        through = wrap(lambda u: nb.bitcast(nb.bitcast(u, dtype), "uint16"))(nb.asarray(bits))
+        np.testing.assert_array_equal(np.asarray(through), bits)
+
+
+@pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])
+def test_zeros_keep_their_signs(wrap):
+    z = nb.asarray([-0.0, 0.0])
+    for f, want in ((lambda x: x + 0.0, [0, 0]), (lambda x: x + -0.0, [1, 0]), (lambda x: x - 0.0, [1, 0]),
+                    (lambda x: x - -0.0, [0, 0]), (lambda x: 0.0 + x, [0, 0]), (lambda x: x * 1.0, [1, 0])):
+        np.testing.assert_array_equal(np.signbit(np.asarray(wrap(f)(z))), np.array(want, bool))
+
+
+# ---- Spacing, ldexp, heaviside
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_spacing(dtype, tmp_path):
+    x = tensor(special(dtype), dtype)
+    exact = numbers(x)
+    normal, tiny, largest, step = FORMAT[dtype]
+    with np.errstate(all="ignore"):
+        exponent = np.floor(np.log2(np.maximum(np.abs(exact), np.longdouble(normal))))
+        want = np.where(np.isfinite(exact), np.where(exact < 0, -1, 1) * np.longdouble(2.0)**exponent * step, np.nan)
+    check(nb.spacing, [x], want, tmp_path)
+    assert nb.spacing(x).dtype == x.dtype
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_ldexp_rounds_once(dtype):
+    x = special(dtype)
+    for n in (-40000, -2200, -1100, -300, -278, -150, -149, -139, -100, -42, -41, -25, -14, -1, 0, 1, 15, 40, 41, 127,
+              128, 200, 277, 300, 1100, 2200, 40000):
+        t = tensor(x, dtype)
+        with np.errstate(all="ignore"):
+            exact = np.ldexp(numbers(t), n)
+            want = np.where(np.isinf(exact), exact, once(exact, dtype))
+        for _, wrap in WAYS:
+            got = numbers(wrap(nb.ldexp)(t, nb.asarray(n, "int32")))
+            same = (got == want) | (np.isnan(got) & np.isnan(want))
+            assert same.all(), (n, np.asarray(x)[~same][:4], got[~same][:4], want[~same][:4])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_heaviside(dtype):
+    x, y = tensor([-2, -0.0, 0, 3, np.inf, np.nan], dtype), tensor([0.5] * 6, dtype)
+    got = nb.heaviside(x, y)
+    assert got.dtype == x.dtype
+    np.testing.assert_array_equal(np.asarray(nb.cast(got, "float64")), [0, 0.5, 0.5, 1, 1, np.nan])

@@ -2,6 +2,7 @@
 
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype, default_float, dtype_of, inexact, operand, promoted
+from ..ops._common import widened  # noqa: F401
 
 emit = _nabla.emit
 
@@ -97,7 +98,7 @@ def total(x, axis=None, keepdims=False):
 
 def mean(x, axis=None, keepdims=False):
     x = asarray(inexact(x)[0])
-    return _nabla.mean(x, axes_of(axis, x.ndim), keepdims) if x.ndim else x
+    return astype(_nabla.mean(widened(x), axes_of(axis, x.ndim), keepdims), x.dtype) if x.ndim else x
 
 
 def reshape(x, *shape):

@@ -124,6 +124,7 @@ def max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False
 def avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """Means of windows of [n, space..., c]; `count_include_pad`: whether padding counts as elements."""
     x = asarray(m.inexact(x)[0])
+    dtype, x = x.dtype, m.widened(x)
     attributes, pads = _windows(x, kernel_size, stride, padding, 1, ceil_mode)
     total = m.emit("reduce_window_sum", [x], attributes)[0]
     sizes = [int(s) for s in x.shape[1:-1]]
@@ -133,7 +134,7 @@ def avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_incl
         inside["padding_low"] = [0] * x.ndim
         inside["padding_high"] = [0, *[h - p[1] for h, p in zip(attributes["padding_high"][1:-1], pads)], 0]
     counts = m.emit("reduce_window_sum", [m.ones([1, *sizes, 1], x.dtype)], inside)[0]
-    return m.div(total, counts)
+    return m.cast(m.div(total, counts), dtype)
 
 
 max_pool1d = max_pool2d = max_pool3d = max_pool

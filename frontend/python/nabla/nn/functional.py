@@ -200,8 +200,10 @@ def layer_norm(x, weight=None, bias=None, eps=1e-5, axis=-1):
         weight = m.ones(width, x.dtype) if weight is None else m.cast(weight, x.dtype)
         bias = m.zeros(width, x.dtype) if bias is None else m.cast(bias, x.dtype)
         return m.op("layer_norm", x, weight, bias, eps=float(eps))
-    centred = m.sub(x, m.mean(x, axes, True))
+    wide = m.widened(x)
+    centred = m.sub(wide, m.mean(wide, axes, True))
     out = m.mul(centred, m.rsqrt(m.add(m.mean(m.square(centred), axes, True), float(eps))))
+    out = m.cast(out, x.dtype)
     out = out if weight is None else m.mul(out, weight)
     return out if bias is None else m.add(out, bias)
 
@@ -218,7 +220,8 @@ def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
     x = _floating(x)
     weight = m.ones([x.shape[-1]], x.dtype) if weight is None else weight
     bias = m.zeros([x.shape[-1]], x.dtype) if bias is None else bias
-    return _nabla.group_norm(x, weight, bias, num_groups, float(eps))
+    wide, weight, bias = m.widened(x), m.widened(weight), m.widened(bias)
+    return m.cast(_nabla.group_norm(wide, weight, bias, num_groups, float(eps)), x.dtype)
 
 
 def instance_norm(x, weight=None, bias=None, eps=1e-5):
@@ -231,11 +234,13 @@ def batch_norm(x, mean, variance, weight=None, bias=None, eps=1e-5):
     x = _floating(x)
     weight = m.ones([x.shape[-1]], x.dtype) if weight is None else weight
     bias = m.zeros([x.shape[-1]], x.dtype) if bias is None else bias
-    return _nabla.batch_norm(x, weight, bias, mean, variance, float(eps))
+    wide, *parameters = (m.widened(v) for v in (x, weight, bias, mean, variance))
+    return m.cast(_nabla.batch_norm(wide, *parameters, float(eps)), x.dtype)
 
 
 def batch_norm_train(x, weight=None, bias=None, eps=1e-5, parts=0):
-    """`(out, mean, variance)`: x [n, ..., c] normalised by its own statistics [c]; the variance divides by the count.
+    """`(out, mean, variance)`: x [n, ..., c] normalised by its own statistics [c], which are float32 for 16-bit x; the
+    variance divides by the count.
 
     parts: each of so many equal parts of the batch by its own statistics, [parts, c] (Hoffer et al., 2017). Raises
     Error (E0203) where they do not divide n.
@@ -243,14 +248,18 @@ def batch_norm_train(x, weight=None, bias=None, eps=1e-5, parts=0):
     x = _floating(x)
     weight = m.ones([x.shape[-1]], x.dtype) if weight is None else weight
     bias = m.zeros([x.shape[-1]], x.dtype) if bias is None else bias
-    return tuple(_nabla.batch_norm_train(x, weight, bias, float(eps), parts))
+    wide, weight, bias = m.widened(x), m.widened(weight), m.widened(bias)
+    out, mean, variance = _nabla.batch_norm_train(wide, weight, bias, float(eps), parts)
+    return m.cast(out, x.dtype), mean, variance
 
 
 def normalize(x, axis=-1, eps=1e-12):
     """x divided by its Euclidean length along an axis, at least eps."""
     x = _floating(x)
-    length = m.sqrt(m.maximum(m.total(m.square(x), axis, True), eps * eps))
-    return m.div(x, length)
+    wide = m.widened(x)
+    # The bound of the squares only keeps the slope of sqrt finite; the square of eps may be too small for the dtype.
+    length = m.sqrt(m.maximum(m.total(m.square(wide), axis, True), 1.2e-38))
+    return m.cast(m.div(wide, m.maximum(length, float(eps))), x.dtype)
 
 
 # ---- Dropout

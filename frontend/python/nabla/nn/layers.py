@@ -191,8 +191,8 @@ class BatchNorm(Module):
         mean, variance = _stopped(mean), m.mul(_stopped(variance), _bessel(x, self.parts))
         if self.policy == "dp_mean":
             mean, variance = m.mean(mean, 0), m.mean(variance, 0)
-        self.running_mean = m.add(m.mul(self.running_mean, keep), m.mul(mean, self.momentum))
-        self.running_var = m.add(m.mul(self.running_var, keep), m.mul(variance, self.momentum))
+        self.running_mean = _blended(self.running_mean, keep, m.mul(mean, self.momentum))
+        self.running_var = _blended(self.running_var, keep, m.mul(variance, self.momentum))
         return out
 
     def joined(self):
@@ -221,8 +221,13 @@ def _bessel(x, parts):
     if all(isinstance(s, int) for s in sizes):
         count = math.prod(sizes) // parts
         return count / (count - 1) if count > 1 else 1.0
-    count = m.div(m.cast(m.emit("element_count", [], {"shape": sizes})[0], x.dtype), parts)
+    count = m.div(m.cast(m.emit("element_count", [], {"shape": sizes})[0], m.widened(x).dtype), parts)
     return m.div(count, m.maximum(m.sub(count, 1.0), 1.0))
+
+
+def _blended(old, keep, new):
+    """keep old + new, in the dtype of old."""
+    return m.cast(m.add(m.mul(m.widened(old), keep), new), old.dtype)
 
 
 def _stopped(x):

@@ -96,14 +96,21 @@ def cross_entropy_loss(logits, targets, axis=-1, *, label_smoothing=0.0, ignore_
     return m.div(m.total(loss), count) if reduction == "mean" else _reduced(loss, reduction)
 
 
+def _picked(log_p, labels):
+    """The log-probability of each row's label, 0 for a label out of range. Other classes, whose log-probability may be
+    -infinity, do not count."""
+    hot = m.op("ne", *m.promoted(_nabla.one_hot(labels, int(log_p.shape[-1]), log_p.dtype), 0.0))
+    return m.total(m.where(hot, log_p, 0.0), -1)
+
+
 def _weighted(rows, labels, weight, smoothing):
     log_p = m.op("log_softmax", rows, axis=rows.ndim - 1)
     own = _nabla.take(weight, labels, 0)
-    hot = _nabla.one_hot(labels, int(rows.shape[-1]), rows.dtype)
-    exact = m.mul(m.neg(m.total(m.mul(hot, log_p), -1)), own)
+    exact = m.mul(m.neg(_picked(log_p, labels)), own)
     if smoothing == 0:
         return exact, own
-    spread = m.div(m.neg(m.total(m.mul(log_p, weight), -1)), float(int(rows.shape[-1])))
+    weighed = m.where(m.op("eq", *m.promoted(weight, 0.0)), 0.0, m.mul(log_p, weight))
+    spread = m.div(m.neg(m.total(weighed, -1)), float(int(rows.shape[-1])))
     return m.add(m.mul(exact, 1 - smoothing), m.mul(spread, smoothing)), own
 
 
@@ -124,8 +131,7 @@ def _soft(logits, rows, targets, axis, smoothing, ignore_index, weight, reductio
 def nll_loss(log_probabilities, targets, reduction="mean"):
     """Minus the log-probability [..., classes] of integer labels [...]."""
     x, labels = asarray(log_probabilities), asarray(targets)
-    hot = _nabla.one_hot(labels, int(x.shape[-1]), x.dtype)
-    return _reduced(m.neg(m.total(m.mul(hot, x), -1)), reduction)
+    return _reduced(m.neg(_picked(x, labels)), reduction)
 
 
 def kl_div_loss(log_q, p, reduction="mean"):

@@ -3,7 +3,7 @@
 import operator
 
 from .. import _nabla
-from .._core import Error, Tensor, asarray, inexact, promoted, result_type
+from .._core import DType, Error, Tensor, asarray, astype, inexact, promoted, result_type
 
 emit = _nabla.emit
 
@@ -25,6 +25,13 @@ def float_tensors(*xs):
     out = inexact(*xs)
     dtype = result_type(*out)
     return [asarray(x, dtype) for x in out]
+
+
+def widened(x):
+    """x in float32 if it is a 16-bit or an 8-bit float, else x. Statistics, squares and quotients are computed in this
+    dtype, because float16 holds neither sums above 65504 nor an eps of 1e-8."""
+    x = asarray(x)
+    return astype(x, DType.float32) if x.dtype.is_float() and x.dtype.itemsize < 4 else x
 
 
 def axis_of(axis, ndim, what):

@@ -150,14 +150,18 @@ def atan2(y, x):
 
 def hypot(x, y):
     """sqrt(x^2 + y^2) without overflow; infinite where either is. The derivative at 0 is 0."""
-    x, y = broadcast_arrays(*inexact(x, y))
+    x, y = broadcast_arrays(*float_tensors(x, y))
     infinite = emit1("or", [emit1("is_inf", [x], {}), emit1("is_inf", [y], {})], {})
-    x, y = abs_of(x), abs_of(y)
-    large, small = maximum(x, y), minimum(x, y)
-    safe = _select(emit1("or", [emit1("eq", [large, 0], {}), infinite], {}), full_like(large, 1.0), large)
-    ratio = emit1("div", [small, safe], {})
+    # The smaller one keeps its sign: the formula then has every derivative on the axes and on the diagonals.
+    first = emit1("ge", [abs_of(x), abs_of(y)], {})
+    large, small = _select(first, x, y), _select(first, y, x)
+    zero = emit1("and", [emit1("eq", [large, 0], {}), emit1("eq", [small, 0], {})], {})  # and not NaN beside 0
+    unsafe = emit1("or", [zero, infinite], {})
+    small, divisor = _select(unsafe, full_like(small, 0.0), small), _select(unsafe, full_like(large, 1.0), large)
+    ratio = emit1("div", [small, divisor], {})
     root = emit1("sqrt", [emit1("add", [emit1("mul", [ratio, ratio], {}), 1], {})], {})
-    return _select(infinite, full_like(large, float("inf")), emit1("mul", [large, root], {}))
+    out = emit1("mul", [abs_of(large), root], {})
+    return _select(infinite, full_like(large, float("inf")), out)
 
 
 def abs_of(x):
@@ -170,7 +174,7 @@ def full_like(x, value):
 
 def logaddexp(x, y):
     """log(exp(x) + exp(y)) without overflow, and without loss where one of them is small."""
-    x, y = broadcast_arrays(*inexact(x, y))
+    x, y = broadcast_arrays(*float_tensors(x, y))
     first = emit1("ge", [x, y], {})
     large, small = _select(first, x, y), _select(first, y, x)
     # Equal infinities have no difference. Everywhere else the formula has every derivative, at x = y too.

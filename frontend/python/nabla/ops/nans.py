@@ -3,7 +3,7 @@
 from .. import _nabla
 from .._core import DType, asarray, astype
 from . import reduction as _r
-from ._common import axes_of, count_of, emit1
+from ._common import axes_of, count_of, emit1, widened
 
 
 def _parts(x, value):
@@ -40,7 +40,9 @@ def nanmean(x, axis=None, keepdims=False):
     kept, there = _parts(x, 0.0)
     if not kept.dtype.is_float():
         return _r.mean(kept, axis, keepdims)
-    return emit1("div", [_r.sum(kept, axis, keepdims), _count(there, kept.dtype, axis, keepdims)], {})
+    wide = widened(kept)
+    out = emit1("div", [_r.sum(wide, axis, keepdims), _count(there, wide.dtype, axis, keepdims)], {})
+    return astype(out, kept.dtype)
 
 
 def nanvar(x, axis=None, keepdims=False, ddof=0):
@@ -48,18 +50,21 @@ def nanvar(x, axis=None, keepdims=False, ddof=0):
     x = asarray(x)
     if not x.dtype.is_float():
         return _r.var(x, axis, keepdims, ddof)
+    dtype, x = x.dtype, widened(x)
     kept, there = _parts(x, 0.0)
     distance = emit1("sub", [kept, nanmean(x, axis, True)], {})
     distance = emit1("select", [there, _nabla.full(x.shape, 0.0, x.dtype), distance], {})
     count = emit1("sub", [_count(there, x.dtype, axis, keepdims), float(ddof)], {})
     out = emit1("div", [_r.sum(emit1("mul", [distance, distance], {}), axis, keepdims), count], {})
     few = emit1("le", [count, 0.0], {})
-    return emit1("select", [few, _nabla.full(out.shape, float("nan"), out.dtype), out], {})
+    return astype(emit1("select", [few, _nabla.full(out.shape, float("nan"), out.dtype), out], {}), dtype)
 
 
 def nanstd(x, axis=None, keepdims=False, ddof=0):
     """The square root of nanvar."""
-    return emit1("sqrt", [nanvar(x, axis, keepdims, ddof)], {})
+    x = asarray(x)
+    out = emit1("sqrt", [nanvar(widened(x), axis, keepdims, ddof)], {})
+    return astype(out, x.dtype) if x.dtype.is_float() else out
 
 
 def nanmax(x, axis=None, keepdims=False):
@@ -123,18 +128,18 @@ def nanquantile(x, q, axis=None, keepdims=False):
     kept = [d for d in range(x.ndim) if d not in axes]
     flat = _nabla.flatten(emit1("transpose", [x], {"permutation": kept + axes}), len(kept), -1)
     values, there = _parts(flat, float("inf"))
-    order = _nabla.sort(values, -1, False)
-    count = _count(there, x.dtype, -1, True)
+    order = widened(_nabla.sort(values, -1, False))
+    count = _count(there, DType.float64, -1, True)  # float16 counts to 2048, float32 to 2^24
     place = emit1("mul", [emit1("maximum", [emit1("sub", [count, 1.0], {}), 0.0], {}), float(q)], {})
     low = emit1("floor", [place], {})
-    part = emit1("sub", [place, low], {})
+    part = astype(emit1("sub", [place, low], {}), order.dtype)
     low = astype(low, DType.int32)
     top = astype(emit1("maximum", [emit1("sub", [count, 1.0], {}), 0.0], {}), DType.int32)
     high = emit1("minimum", [emit1("add", [low, 1], {}), top], {})
     a, b = [_nabla.take_along_axis(order, i, order.ndim - 1) for i in (low, high)]
     whole = emit1("eq", [part, 0.0], {})  # 0 times infinity is NaN
     out = emit1("select", [whole, a, _r.between(a, b, part)], {})
-    out = _unless_empty(out, there, -1, True)
+    out = astype(_unless_empty(out, there, -1, True), x.dtype)
     shape = [1 if d in axes else s for d, s in enumerate(x.shape)] if keepdims else list(flat.shape[:-1])
     return emit1("reshape", [out], {"shape": shape})
 

@@ -69,20 +69,15 @@ def _layout(x):
     return x, fraction, 2 ** exponent - 1, _WORD[x.dtype.itemsize]
 
 
-def _scaled(x, exponent):
-    """x times powers of two, in two steps: one alone may overflow."""
-    half = right_shift(exponent, asarray(1, exponent.dtype))
-    for part in (half, exponent - half):
-        x = x * _power_of_two(part, x.dtype)
-    return x
-
-
 def _power_of_two(n, dtype):
-    """2 to integer powers, exactly; 0 and infinity beyond the range of normal numbers."""
+    """2 to integer powers whose results are normal numbers, exactly."""
     fraction, bits = _LAYOUT[dtype]
     word, bias = _WORD[dtype.itemsize], 2 ** (bits - 1) - 1
-    n = astype(emit1("minimum", [emit1("maximum", [n, -bias], {}), bias + 1], {}), word)
-    return bitcast(left_shift(n + bias, asarray(fraction, word)), dtype)
+    return bitcast(left_shift(astype(n, word) + bias, asarray(fraction, word)), dtype)
+
+
+def _between(n, low, high):
+    return emit1("minimum", [emit1("maximum", [n, low], {}), high], {})
 
 
 def frexp(x):
@@ -100,15 +95,28 @@ def frexp(x):
 
 
 def ldexp(x, n):
-    """x * 2^n for integers n."""
+    """x * 2^n for integers n, rounded once; zeros, infinities and NaN stay."""
     n = asarray(n)
     if not n.dtype.is_integer():
         raise TypeError(f"ldexp: the exponent is {n.type_str()}, not an integer")
     x, = float_tensors(x)
-    low, high = -2 * 2 ** _LAYOUT[x.dtype][1], 2 * 2 ** _LAYOUT[x.dtype][1]
-    n = emit1("minimum", [emit1("maximum", [astype(n, DType.int32), low], {}), high], {})
-    quarter = right_shift(n, asarray(1, DType.int32))
-    return _scaled(_scaled(x, quarter), n - quarter)
+    # Factors are normal numbers: 0 times infinity would be NaN. Three steps lead from the least subnormal to infinity,
+    # and from the largest number to 0. The remainder is the first factor, so that only the last product of a small
+    # result is rounded.
+    step = 2 ** (_LAYOUT[x.dtype][1] - 1) - 2
+    n = astype(_between(n, *_bounds(n.dtype, 3 * step)), DType.int32)
+    rest = emit1("rem", [n, step], {})
+    out, left = x * _power_of_two(rest, x.dtype), n - rest
+    for _ in range(3):
+        part = _between(left, -step, step)
+        out, left = out * _power_of_two(part, x.dtype), left - part
+    return out
+
+
+def _bounds(dtype, most):
+    """-most and most, or the bounds of an integer dtype that does not hold them."""
+    own = iinfo(dtype)
+    return max(own.min, -most), min(own.max, most)
 
 
 def modf(x):
@@ -133,15 +141,22 @@ def nextafter(x, y):
 
 
 def spacing(x):
-    """The distance from x to the next number away from 0."""
-    x, = float_tensors(x)
-    return nextafter(x, where(emit1("lt", [x, 0.0], {}), -inf, inf)) - x
+    """The distance from x to the next number away from 0, with the sign of x; NaN of infinities."""
+    x, fraction, mask, word = _layout(x)
+    exponent = right_shift(bitcast(x, word), asarray(fraction, word)) & mask
+    exponent = emit1("maximum", [exponent, 1], {})  # that of subnormals, too
+    one = asarray(1, word)
+    normal = left_shift(exponent - fraction, asarray(fraction, word))
+    small = left_shift(one, emit1("minimum", [exponent - 1, fraction], {}))
+    out = bitcast(where(exponent > fraction, normal, small), x.dtype)
+    out = where(emit1("lt", [x, 0.0], {}), -out, out)
+    return where(emit1("is_finite", [x], {}), out, nan)
 
 
 def heaviside(x, at_zero):
     """0 below 0, 1 above, `at_zero` at 0; NaN of NaN."""
     x, at_zero = float_tensors(x, at_zero)
-    out = where(x == 0, at_zero, where(x < 0, 0.0, 1.0))
+    out = where(x == 0, at_zero, astype(x > 0, x.dtype))
     return where(emit1("is_nan", [x], {}), x, out)
 
 

@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import asarray, astype, default_float
-from ._common import emit1, pair_of
+from ._common import emit1, pair_of, widened
 from .convolution import _padding
 
 
@@ -44,20 +44,21 @@ def _avg_pool(n, what, x, kernel_size, stride, padding, dilation, ceil_mode, cou
     x, taps, stride, dilation, low, high, beyond = _windows(n, what, x, kernel_size, stride, padding, dilation,
                                                             ceil_mode)
     x = x if x.dtype.is_float() else astype(x, default_float())
+    dtype, x = x.dtype, widened(x)
     whole = [a + b for a, b in zip(high, beyond)]
     sums = emit1("reduce_window_sum", [x], _attrs(taps, stride, dilation, low, whole))
     taps_count = 1
     for k in taps:
         taps_count *= k
     if not any(beyond) and (count_include_pad or not any(low + high)):
-        return emit1("div", [sums, float(taps_count)], {})
+        return astype(emit1("div", [sums, float(taps_count)], {}), dtype)
     ones = _nabla.full([1] + list(x.shape[1:-1]) + [1], 1.0, x.dtype)
     if count_include_pad:
         ones = _nabla.pad(ones, asarray(1, x.dtype), [0] + low + [0], [0] + high + [0])
         counts = emit1("reduce_window_sum", [ones], _attrs(taps, stride, dilation, [0] * n, beyond))
     else:
         counts = emit1("reduce_window_sum", [ones], _attrs(taps, stride, dilation, low, whole))
-    return emit1("div", [sums, emit1("maximum", [counts, 1], {})], {})
+    return astype(emit1("div", [sums, emit1("maximum", [counts, 1], {})], {}), dtype)
 
 
 def max_pool1d(x, *, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):

@@ -3,8 +3,8 @@
 import builtins
 
 from .. import _nabla
-from .._core import DType, asarray, astype, default_float, dtype_of
-from ._common import all_static, axes_of, axis_of, count_of, cut, emit1
+from .._core import DType, asarray, astype, default_float, dtype_of, inexact
+from ._common import all_static, axes_of, axis_of, count_of, cut, emit1, widened
 
 NARROW = {DType.bool: DType.int32, DType.int8: DType.int32, DType.int16: DType.int32, DType.uint8: DType.uint32,
            DType.uint16: DType.uint32}
@@ -42,7 +42,7 @@ def mean(x, axis=None, keepdims=False):
     """Means; integers become the default floating dtype. Of no elements NaN."""
     x, axes = _operand(x, axis, "mean")
     x = _floats(x)
-    return _nabla.mean(x, axes, keepdims) if axes else x
+    return astype(_nabla.mean(widened(x), axes, keepdims), x.dtype) if axes else x
 
 
 def _floats(x):
@@ -76,16 +76,19 @@ def var(x, axis=None, keepdims=False, ddof=0, correction=None):
         return emit1("sub", [x, x], {})
     sizes = [x.shape[d] for d in axes]
     if all_static(sizes):
-        return _nabla.var(x, axes, keepdims, ddof)
-    apart = emit1("sub", [x, _nabla.mean(x, axes, True)], {})
+        return astype(_nabla.var(widened(x), axes, keepdims, ddof), x.dtype)
+    wide = widened(x)
+    apart = emit1("sub", [wide, _nabla.mean(wide, axes, True)], {})
     count = emit1("element_count", [], {"shape": sizes, "dtype": DType.int64})
-    count = astype(emit1("sub", [count, ddof], {}) if ddof else count, x.dtype)
-    return emit1("div", [_reduced("reduce_sum", emit1("mul", [apart, apart], {}), axes, keepdims), count], {})
+    count = astype(emit1("sub", [count, ddof], {}) if ddof else count, wide.dtype)
+    out = emit1("div", [_reduced("reduce_sum", emit1("mul", [apart, apart], {}), axes, keepdims), count], {})
+    return astype(out, x.dtype)
 
 
 def std(x, axis=None, keepdims=False, ddof=0, correction=None):
     """Square roots of var."""
-    return emit1("sqrt", [var(x, axis, keepdims, ddof, correction)], {})
+    x = _floats(asarray(x))
+    return astype(emit1("sqrt", [var(widened(x), axis, keepdims, ddof, correction)], {}), x.dtype)
 
 
 def all(x, axis=None, keepdims=False):
@@ -140,7 +143,8 @@ def average(x, axis=None, weights=None):
         shape[axis_of(axis, x.ndim, "average")] = -1
         weights = emit1("reshape", [weights], {"shape": [weights.shape[0] if s == -1 else s for s in shape]})
         weights = _nabla.broadcast_to(weights, x.shape)
-    return div(sum(mul(x, weights), axis), sum(weights, axis))
+    out = div(sum(mul(widened(x), widened(weights)), axis), sum(widened(weights), axis))
+    return astype(out, inexact(x, weights)[0].dtype)
 
 
 def norm_of(x, ord=2, axis=None, keepdims=False):
@@ -158,8 +162,18 @@ def norm_of(x, ord=2, axis=None, keepdims=False):
     if ord == 1:
         return sum(size, axis, keepdims)
     if ord == 2:
-        return emit1("sqrt", [sum(emit1("mul", [x, x], {}), axis, keepdims)], {})
-    return pow(sum(pow(size, float(ord)), axis, keepdims), 1.0 / ord)
+        wide = widened(x)
+        return astype(_length(sum(emit1("mul", [wide, wide], {}), axis, keepdims)), x.dtype)
+    return astype(pow(sum(pow(widened(size), float(ord)), axis, keepdims), 1.0 / ord), x.dtype)
+
+
+def _length(squares):
+    """The square root of a sum of squares. The derivative at 0 is 0: that of the norm is any vector of length at most
+    1."""
+    zero = emit1("eq", [squares, 0], {})
+    one = _nabla.full(squares.shape, 1.0, squares.dtype)
+    root = emit1("sqrt", [emit1("select", [zero, one, squares], {})], {})
+    return emit1("select", [zero, squares, root], {})
 
 
 def median(x, axis=None, keepdims=False):
@@ -191,7 +205,7 @@ def quantile(x, q, axis=None, keepdims=False):
     high, part = builtins.min(low + 1, n - 1), place - low
     a, b = [emit1("reshape", [_nabla.slice_axis(order, -1, i, i + 1)], {"shape": list(order.shape[:-1])})
             for i in (low, high)]
-    out = between(a, b, part) if part else a
+    out = astype(between(widened(a), widened(b), part), x.dtype) if part else a
     has_nan = emit1("reduce_or", [emit1("is_nan", [flat], {})], {"axes": [flat.ndim - 1]})
     out = emit1("select", [has_nan, _nabla.full(out.shape, float("nan"), out.dtype), out], {})
     return emit1("reshape", [out], {"shape": shape}) if keepdims else out

@@ -2,6 +2,7 @@
 integer."""
 
 import builtins
+import math
 
 from .. import _nabla
 from .._core import DType, asarray, astype, check_fits, dtype_of, inexact
@@ -208,10 +209,19 @@ def rad2deg(x):
 def sinc(x):
     """sin(pi x) / (pi x), 1 at 0."""
     x = asarray(_floating(x))
-    zero = emit1("eq", [x, 0], {})
-    angle = emit1("mul", [emit1("select", [zero, _nabla.full(x.shape, 1.0, x.dtype), x], {}), 3.141592653589793], {})
-    out = emit1("div", [emit1("sin", [angle], {}), angle], {})
-    return emit1("select", [zero, _nabla.full(x.shape, 1.0, x.dtype), out], {})
+    angle = emit1("mul", [x, 3.141592653589793], {})
+    square = emit1("mul", [angle, angle], {})
+    # Near 0 Taylor's series, of which all derivatives are exact; those of the quotient cancel there.
+    near = emit1("lt", [square, 1.0], {})
+    square = emit1("select", [near, square, _nabla.full(x.shape, 0.0, x.dtype)], {})
+    series = _nabla.full(x.shape, _SINC[-1], x.dtype)
+    for coefficient in _SINC[-2::-1]:
+        series = emit1("add", [emit1("mul", [series, square], {}), coefficient], {})
+    angle = emit1("select", [near, _nabla.full(x.shape, 1.0, x.dtype), angle], {})
+    return emit1("select", [near, series, emit1("div", [emit1("sin", [angle], {}), angle], {})], {})
+
+
+_SINC = [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(10)]  # of the powers of the angle's square
 
 
 def polygamma(n, x):
@@ -248,8 +258,11 @@ def elu(x, alpha=1.0):
 def celu(x, alpha=1.0):
     """max(x, 0) + min(0, alpha (exp(x / alpha) - 1))."""
     x = asarray(_floating(x))
-    low = emit1("expm1", [emit1("div", [emit1("minimum", [x, 0], {}), float(alpha)], {})], {})
-    return emit1("select", [emit1("gt", [x, 0], {}), x, emit1("mul", [low, float(alpha)], {})], {})
+    positive = emit1("gt", [x, 0], {})
+    # The other side must not overflow where x is positive. (minimum would halve the slope at 0.)
+    low = emit1("select", [positive, _nabla.full(x.shape, 0.0, x.dtype), x], {})
+    low = emit1("mul", [emit1("expm1", [emit1("div", [low, float(alpha)], {})], {}), float(alpha)], {})
+    return emit1("select", [positive, x, low], {})
 
 
 def hard_tanh(x):

@@ -27,7 +27,12 @@ def clip_by_global_norm(gradients, max_norm):
     """
     norm = global_norm(gradients)
     factor = _nabla.clip_factor(norm, float(max_norm))
-    return _mapped(lambda x: m.mul(x, m.cast(factor, x.dtype)), gradients), norm
+
+    def scaled(x):
+        wide = m.widened(x)  # the factor may be too small for float16
+        return m.cast(m.mul(wide, m.cast(factor, wide.dtype)), x.dtype)
+
+    return _mapped(scaled, gradients), norm
 
 
 def clip_by_value(gradients, bound):

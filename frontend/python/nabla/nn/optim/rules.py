@@ -1,7 +1,10 @@
 """What optimisers do to one tensor: `apply(p, g, slots, step, lr) -> (new p, new slots)`; step counts from 1.
 
-Everything is made of ops, so that a step compiles under `nb.jit`. Numbers are computed in the parameter's dtype.
+Everything is made of ops, so that a step compiles under `nb.jit`. Numbers are computed in the parameter's dtype, but
+those of 16-bit parameters in float32.
 """
+
+import functools
 
 from ... import _nabla
 from ..._mesh import laid_out_like
@@ -20,6 +23,20 @@ def _zeros(p, without=()):
 
 def _rms(x):
     return m.sqrt(m.mean(m.square(x)))
+
+
+def _in_float32(apply):
+    """Computes the update of a 16-bit parameter in float32 and rounds its results once: an eps of 1e-8 is 0 in
+    float16."""
+    @functools.wraps(apply)
+    def computed(self, p, g, slots, step, lr):
+        wide = m.widened(p)
+        if wide.dtype == p.dtype:
+            return apply(self, p, g, slots, step, lr)
+        new, kept = apply(self, wide, m.widened(g), tuple(m.widened(s) for s in slots), step, lr)
+        return m.cast(new, p.dtype), tuple(m.cast(k, s.dtype) for k, s in zip(kept, slots))
+
+    return computed
 
 
 class Rule:
@@ -72,11 +89,15 @@ class AdamW(Rule):
         self.weight_decay, self.bias_correction = float(weight_decay), bool(bias_correction)
 
     def apply(self, p, g, slots, step, lr):
-        if self.bias_correction:
+        if self.bias_correction:  # the op computes 16-bit parameters in float32
             new, a, b = m.emit("adamw_update", [p, g, *slots, step, lr],
                                {"weight_decay": self.weight_decay, "beta1": self.beta1, "beta2": self.beta2,
                                 "eps": self.eps})
             return new, (a, b)
+        return self._uncorrected(p, g, slots, step, lr)
+
+    @_in_float32
+    def _uncorrected(self, p, g, slots, step, lr):
         lr = m.cast(lr, p.dtype)
         a = m.add(m.mul(slots[0], self.beta1), m.mul(g, 1 - self.beta1))
         b = m.add(m.mul(slots[1], self.beta2), m.mul(m.square(g), 1 - self.beta2))
@@ -89,7 +110,9 @@ class Adam(AdamW):
 
     def apply(self, p, g, slots, step, lr):
         plain = AdamW(self.beta1, self.beta2, self.eps, 0.0, self.bias_correction)
-        return plain.apply(p, _decayed(g, p, self.weight_decay), slots, step, lr)
+        if self.weight_decay:
+            g = m.cast(_decayed(m.widened(g), m.widened(p), self.weight_decay), g.dtype)
+        return plain.apply(p, g, slots, step, lr)
 
 
 class RMSProp(Rule):
@@ -100,6 +123,7 @@ class RMSProp(Rule):
         self.weight_decay = float(weight_decay)
         self.slot_names = ("v", "momentum_buffers") if momentum else ("v",)
 
+    @_in_float32
     def apply(self, p, g, slots, step, lr):
         g = _decayed(g, p, self.weight_decay)
         v = m.add(m.mul(slots[0], self.decay), m.mul(m.square(g), 1 - self.decay))
@@ -119,6 +143,7 @@ class Adagrad(Rule):
     def __init__(self, eps=1e-10, weight_decay=0.0):
         self.eps, self.weight_decay = float(eps), float(weight_decay)
 
+    @_in_float32
     def apply(self, p, g, slots, step, lr):
         g = _decayed(g, p, self.weight_decay)
         s = m.add(slots[0], m.square(g))
@@ -133,6 +158,7 @@ class Lion(Rule):
     def __init__(self, beta1=0.9, beta2=0.99, weight_decay=0.0):
         self.beta1, self.beta2, self.weight_decay = float(beta1), float(beta2), float(weight_decay)
 
+    @_in_float32
     def apply(self, p, g, slots, step, lr):
         direction = m.op("sign", m.add(m.mul(slots[0], self.beta1), m.mul(g, 1 - self.beta1)))
         kept = m.add(m.mul(slots[0], self.beta2), m.mul(g, 1 - self.beta2))
@@ -157,6 +183,7 @@ class Adafactor(Rule):
             return _zeros(p), m.zeros((), p.dtype)
         return _zeros(p, (p.ndim - 1,)), _zeros(p, (p.ndim - 2,))
 
+    @_in_float32
     def apply(self, p, g, slots, step, lr):
         lr = m.cast(lr, p.dtype)
         fresh = m.cast(m.power(m.cast(step, "float32"), self.decay_exponent), p.dtype)
