@@ -53,6 +53,7 @@ std::span<const PipelineStep> default_pipeline() {
        "behind transpositions"},
       {"expand-composites", "after all passes that shard, which see composites whole"},
       {"lower-collectives", "before simplification, which joins its transpositions with what is around"},
+      {"order-keys", "when it is settled what ranks exchange; simplification joins the conversions with what is around"},
       {"canonicalize", "brings decompositions into the same forms"},
       {"fold-constants", "decompositions compute from shapes what is known now"},
       {"simplify-loops", "of a composite in a loop a part may be computed once"},

@@ -187,6 +187,14 @@ std::vector<Pass> collective_passes() {
        Stage::kLocal,
        {},
        create_reduce_scatters},
+      {"order-keys",
+       "computes extremes of floats over the ranks of GPUs as extremes of integers",
+       "A maximum or minimum of floats over ranks becomes one of integers that have the same order, in which NaN wins. "
+       "NCCL drops NaN from extremes of floats. For CPUs nothing changes: their engines let NaN win.",
+       Stage::kLocal,
+       Stage::kLocal,
+       {{"keep-order", "false", "true: for CPUs too, so that programs for several targets exchange the same"}},
+       order_keys},
       {"hoist-collectives",
        "moves collectives of what does not change out of loops",
        "A collective whose operand is the same in every iteration of a loop that runs at least once is started once, "

@@ -18,6 +18,12 @@ Result<ir::Module> create_reduce_scatters(const ir::Module& module, PassContext&
 /// gather is made again, nor by a loop for the way back through layers that a loop has run, which stacks them for it (keep_gathers.h).
 Result<ir::Module> regather(const ir::Module& module, PassContext& context);
 
+/// local -> local, for GPUs. A maximum or minimum of floats over ranks becomes one of integers that have the same order,
+/// in which NaN comes last for a maximum and first for a minimum. NCCL drops NaN from extremes of floats and computes those
+/// of integers exactly, so that NaN wins on every engine, as it does on one device. Option `keep-order`: for every
+/// target, so that programs for several targets exchange the same.
+Result<ir::Module> order_keys(const ir::Module& module, PassContext& context);
+
 /// local -> local, after lower-collectives. Collectives of the same kind, group and dtype become one of their values
 /// side by side. Sums start as soon as their operand is there and wait in a bucket until it is full or one of them is
 /// needed; what needs them waits too where more are to come that can join them, and little else is kept for it. Gathers of

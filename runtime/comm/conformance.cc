@@ -1,7 +1,10 @@
 #include "runtime/comm/conformance.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
+#include <limits>
 
 #include "runtime/base/dtype.h"
 #include "runtime/format/ranks_generated.h"
@@ -99,6 +102,31 @@ class Suite {
     return Ok{};
   }
 
+  /// Numbers that compare and add in ways of their own: NaN, infinities, both zeros, and ties. NaN wins; which zero does is
+  /// not said, but all ranks have the same bits.
+  Status specials(const CollectiveCall& of) {
+    std::vector<uint32_t> members = mesh_.members(of.group);
+    auto n = static_cast<int64_t>(members.size()), count = 128 * n;
+    auto dtype = static_cast<DType>(of.dtype);
+    auto bytes = static_cast<size_t>(bytes_of(dtype));
+    std::vector<char> from(static_cast<size_t>(count) * bytes), to(from.size());
+    for (int64_t i = 0; i < count; ++i) set_float(dtype, from.data(), i, special(mesh_.rank, i));
+    CollectiveCall call = of;
+    call.from = from.data(), call.to = to.data(), call.bytes = from.size();
+    (void)NABLA_TRY(peers_.start(0, call));
+    (void)NABLA_TRY(peers_.wait(0));
+    const bool scatters = of.kind == CollectiveKind::ReduceScatter;
+    int64_t first = scatters ? 128 * (std::find(members.begin(), members.end(), mesh_.rank) - members.begin()) : 0;
+    for (int64_t i = 0; i < (scatters ? 128 : count); ++i) {
+      double want = stored(dtype, special(members[0], first + i));
+      for (size_t m = 1; m < members.size(); ++m) want = combined(of.reduction, want, stored(dtype, special(members[m], first + i)));
+      double got = get_float(dtype, to.data(), i);
+      if (std::isnan(got) != std::isnan(want) || (!std::isnan(got) && got != stored(dtype, want)))
+        return error(Code::kRanksDiverge, "element {} is {}, not {}", i, got, want);
+    }
+    return scatters ? Status(Ok{}) : alike(call, to);
+  }
+
   /// Messages along the row, more than one at once.
   Status row(int64_t bytes) {
     bool last = mesh_.rank + 1 == mesh_.count(), first = mesh_.rank == 0;
@@ -124,6 +152,34 @@ class Suite {
   bool ends(uint32_t group) const { return mesh_.members(group).size() > 1; }
 
  private:
+  static double special(uint32_t rank, int64_t i) {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    constexpr double kValues[] = {0.0, -0.0, 1.0, -1.0, kInf, -kInf, std::numeric_limits<double>::quiet_NaN(), 2.0};
+    return kValues[static_cast<size_t>(i * (rank + 1) + rank * 3 + i / 8) % std::size(kValues)];
+  }
+  // The number as the type has it: not every one of them has infinities.
+  static double stored(DType dtype, double v) {
+    uint64_t bits = 0;
+    set_float(dtype, &bits, 0, v);
+    return get_float(dtype, &bits, 0);
+  }
+  static double combined(Reduction r, double a, double b) {
+    if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::quiet_NaN();
+    return r == Reduction::Sum ? a + b : r == Reduction::Prod ? a * b : r == Reduction::Max ? std::max(a, b) : std::min(a, b);
+  }
+  // Have all members of the call's group these bits?
+  Status alike(const CollectiveCall& call, const std::vector<char>& mine) {
+    std::vector<char> all(mine.size() * mesh_.members(call.group).size());
+    CollectiveCall gather{.kind = CollectiveKind::AllGather, .reduction = Reduction::None, .dtype = format::DType::U8, .group = call.group};
+    gather.from = mine.data(), gather.to = all.data(), gather.bytes = mine.size();
+    (void)NABLA_TRY(peers_.start(0, gather));
+    (void)NABLA_TRY(peers_.wait(0));
+    for (size_t at = 0; at < all.size(); ++at)
+      if (all[at] != mine[at % mine.size()])
+        return error(Code::kRanksDiverge, "byte {} of member {} is not this rank's", at % mine.size(), at / mine.size());
+    return Ok{};
+  }
+
   struct Pending {
     CollectiveCall call;
     int64_t count = 0;
@@ -227,9 +283,14 @@ std::string check_engine(uint32_t rank, const std::vector<uint32_t>& axes, Commu
           if (!sensible(kind, reduction, dtype)) continue;
           if (has && !has({.kind = kind, .reduction = reduction, .dtype = static_cast<format::DType>(d)})) continue;
           bool large = !quick && dtype == DType::kF32 && (reduction == Reduction::None || reduction == Reduction::Sum);
+          CollectiveCall plain{.kind = kind, .reduction = reduction, .dtype = static_cast<format::DType>(d), .group = g};
+          if (is_float(dtype) && reduction != Reduction::None)
+            if (Status done = suite.specials(plain); !done.ok())
+              return wrong(fmt::format("{} {} of special {} along group {}", format::EnumNameCollectiveKind(kind),
+                                       format::EnumNameReduction(reduction), name_of(dtype), g),
+                           done);
           for (int64_t count : std::vector<int64_t>{0, 1, 37, large ? 700057 : 5003}) {
-            CollectiveCall call{.kind = kind, .reduction = reduction, .dtype = static_cast<format::DType>(d), .group = g};
-            if (Status done = suite.one(call, count); !done.ok())
+            if (Status done = suite.one(plain, count); !done.ok())
               return wrong(fmt::format("{} {} of {} {} along group {}", format::EnumNameCollectiveKind(kind),
                                        format::EnumNameReduction(reduction), count, name_of(dtype), g),
                            done);

@@ -126,8 +126,11 @@ struct Channel {
 
 }  // namespace
 
+// NCCL takes the other operand where one of a maximum or minimum of floats is NaN: compilers exchange integers instead.
 bool combines(Reduction reduction, format::DType dtype) {
   bool logical = reduction == Reduction::And || reduction == Reduction::Or;
+  bool extreme = reduction == Reduction::Max || reduction == Reduction::Min;
+  if (extreme && is_float(static_cast<DType>(dtype))) return false;
   return type_of(dtype) >= 0 && (!logical || dtype == format::DType::Bool);
 }
 
@@ -280,7 +283,10 @@ class Rank final : public comm::StreamCommunicator {
         Diagnostic d = error(Code::kBadOption, "NCCL has no {} of {} by {}, which `{}` asks for", comm::op_name(call->kind()),
                              name_of(static_cast<DType>(call->dtype())), format::EnumNameReduction(call->reduction()),
                              format::view(at->label()));
-        d.help = "run it with --engine mpi, which exchanges through the host's memory";
+        const bool extreme = call->reduction() == Reduction::Max || call->reduction() == Reduction::Min;
+      d.help = extreme && is_float(static_cast<DType>(call->dtype()))
+                   ? "compile it again: NCCL drops NaN from extremes of floats, and programs exchange integers instead"
+                   : "run it with --engine mpi, which exchanges through the host's memory";
         return d;
       }
     return Ok{};

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -29,6 +30,11 @@ T folded(int op, T a, T b) {
     case 2: return std::max(a, b);
     default: return std::min(a, b);
   }
+}
+
+// As NVIDIA's library does: where one of the two is NaN an extreme is the other.
+double folded(int op, double a, double b) {
+  return op == 2 ? std::fmax(a, b) : op == 3 ? std::fmin(a, b) : op == 1 ? a * b : a + b;
 }
 
 /// In the order of the members, each step rounded to the type.
