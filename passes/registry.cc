@@ -152,7 +152,9 @@ std::vector<Pass> shard_passes() {
         {"grad-sync", "last",
          "of microbatches: ranks exchange sums once after all of them (last), or in each (each); shares, which --zero sets: in each those "
          "of which they keep shares"},
-        {"reduce-dtype", "", "f32: ranks combine sums of bfloat16 and float16 in float32; default: as they are"}},
+        {"reduce-dtype", "",
+         "bf16 or f16: ranks exchange sums of this type rounded to it, in half the bytes; f32, the default: all are combined in "
+         "float32 and rounded once"}},
        partition},
       {"expand-composites",
        "replaces composites that no kernel computes whole by their decompositions",

@@ -125,7 +125,7 @@ void SpreadOptions::add_all(CLI::App& command) {
       ->check(file_name())
       ->each([this](const std::string&) { options_.pass_options["auto-shard"]["search"] = "true", note("--auto-shard-plan"); });
   add(command, "--grad-sync", "partition", "grad-sync")->check(CLI::IsMember({"last", "each"}));
-  add(command, "--reduce-dtype", "partition", "reduce-dtype")->check(CLI::IsMember({"f32"}));
+  add(command, "--reduce-dtype", "partition", "reduce-dtype")->check(CLI::IsMember({"f32", "bf16", "f16"}));
 }
 
 Status SpreadOptions::write_plan(const std::vector<passes::PassReport>& reports) const {

@@ -32,18 +32,27 @@ class Creation {
     for (ValueId id : f.results) users_[id].push_back(nullptr);
   }
 
-  /// What all users of the sum read, if it is one part of each rank.
-  std::optional<OwnPart> part_of_users(const Node& sum) const {
+  /// What all users of the sum read, if it is one part of each rank; also of what it is converted to.
+  std::optional<OwnPart> part_of_users(const Node& sum) const { return part_of_users(sum.results[0], sum.attrs.get_axes("axes")); }
+  /// Adds the value, and those to which it is converted, with their part.
+  void add(ValueId id, const OwnPart& part, std::map<ValueId, OwnPart>& out) const {
+    out.emplace(id, part);
+    for (const Node* user : users_[id])
+      if (user->op->name == "convert") add(user->results[0], part, out);
+  }
+
+ private:
+  std::optional<OwnPart> part_of_users(ValueId id, const Axes& axes) const {
     std::optional<OwnPart> out;
-    for (const Node* user : users_[sum.results[0]]) {
-      std::optional<OwnPart> part = user ? own_part(*user, sum.attrs.get_axes("axes")) : std::nullopt;
+    for (const Node* user : users_[id]) {
+      std::optional<OwnPart> part = !user                         ? std::nullopt
+                                    : user->op->name == "convert" ? part_of_users(user->results[0], axes)
+                                                                  : own_part(*user, axes);
       if (!part || (out && !(*out == *part))) return std::nullopt;
       out = std::move(part);
     }
     return out;
   }
-
- private:
   // Is the node a section at coordinate(axes) * size, for the axes of the sum in some order?
   std::optional<OwnPart> own_part(const Node& n, Axes axes) const {
     if (n.op->name != "section") return std::nullopt;
@@ -82,13 +91,13 @@ Result<ir::Module> create_reduce_scatters(const ir::Module& module, PassContext&
     std::map<ValueId, OwnPart> parts;  // by sum
     for (const Node& n : cut->nodes)
       if (is_sum(n))
-        if (std::optional<OwnPart> part = creation.part_of_users(n)) parts.emplace(n.results[0], std::move(*part));
+        if (std::optional<OwnPart> part = creation.part_of_users(n)) creation.add(n.results[0], *part, parts);
     if (parts.empty()) continue;
     FunctionCopy copy(*cut, context.ops, &module);
     for (const Node& n : cut->nodes) {
       copy.builder().set_location(n.location);
-      auto sum = n.results.size() == 1 ? parts.find(n.results[0]) : parts.end();
-      auto section = n.operands.size() == 1 ? parts.find(n.operands[0]) : parts.end();
+      auto sum = is_sum(n) ? parts.find(n.results[0]) : parts.end();
+      auto section = n.op->name == "section" ? parts.find(n.operands[0]) : parts.end();
       if (sum != parts.end()) {
         ir::Attrs attrs = n.attrs;
         attrs.set("axes", sum->second.axes);

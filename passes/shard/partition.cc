@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "passes/rewrite.h"
+#include "passes/shard/factor_axes.h"
 #include "passes/shard/granulate_sums.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/layout_nodes.h"
@@ -62,8 +63,10 @@ class FunctionPartition {
     for (size_t i = 0; i < f_.params.size(); ++i) {
       ValueId id = f_.params[i];
       Layout layout = declared(id);
-      if (auto pending = pending_.carries.find(i); pending != pending_.carries.end()) layout.pending = pending->second;
-      parts_[id] = {b_.param(f_.values[id].name, local_type(mesh_, f_.type(id), layout)), layout};
+      ir::Type type = f_.type(id);
+      if (auto pending = pending_.carries.find(i); pending != pending_.carries.end())
+        layout.pending = pending->second, type.dtype = share_type(type.dtype);
+      parts_[id] = {b_.param(f_.values[id].name, local_type(mesh_, type, layout)), layout};
     }
     for (const Node& n : f_.nodes) {
       b_.set_location(n.location);
@@ -81,6 +84,7 @@ class FunctionPartition {
         stays = carry->second;
       if (auto slice = pending_.stacked.find(r); slice != pending_.stacked.end()) stays = slice->second;
       Part part = {parts_[id].value, {parts_[id].layout.dims, without(natural_[r], stays)}};
+      if (!stays.empty()) part.value = as_share(part.value);
       results.push_back(stays.empty() ? laid_out(id, declared(id)) : reshard(mesh_, rank_, part, beside(declared(id), stays)));
     }
     Function out = b_.finish(results);
@@ -89,6 +93,11 @@ class FunctionPartition {
   }
 
  private:
+  // Shares of a sum of narrow floats are f32: they are rounded to the value's type once they are combined, as on one
+  // device. A type whose sums the user wants to exchange as they are is rounded on every rank before.
+  DType share_type(DType dtype) const { return dtype == exchanged_as_is_ ? dtype : accumulation_type(dtype); }
+  Val as_share(Val v) const { return ir::convert(v, share_type(v.dtype())); }
+  bool is_wide(ValueId id) const { return parts_[id].value.dtype() != f_.type(id).dtype; }
   Layout declared(ValueId id) const { return layout_of(f_.values[id].sharding, f_.type(id).rank()); }
   Val laid_out(ValueId id, const Layout& to) {
     // What is the same everywhere is made, and not sent.
@@ -97,22 +106,25 @@ class FunctionPartition {
     if (const Part& from = nearest(id, to); from.layout.pending.empty()) return reshard(mesh_, rank_, from, to);
     Part& part = parts_[id];
     // A sum is combined once for all who need it so, or to whom its parts are near.
-    DType dtype = part.value.dtype(), wide = in_f32_ ? accumulation_type(dtype) : dtype;
+    const DType dtype = f_.type(id).dtype;
     for (const ReshardStep& step : reshard_steps(mesh_, f_.type(id), part.layout, to)) {
       Axes rest = without(part.layout.pending, step.axes);
       if (step.kind != ReshardStep::kAllReduce || rest.size() + step.axes.size() != part.layout.pending.size()) break;
-      part.value = ir::convert(all_reduce(mesh_, ir::convert(part.value, wide), step.axes, Combiner::kSum), dtype);
+      part.value = all_reduce(mesh_, part.value, step.axes, Combiner::kSum);
       part.layout.pending = std::move(rest);
     }
-    if (part.layout.pending.empty()) return reshard(mesh_, rank_, part, to);
-    Val made = ir::convert(reshard(mesh_, rank_, {ir::convert(part.value, wide), part.layout}, to), dtype);
+    if (part.layout.pending.empty()) {
+      part.value = ir::convert(part.value, dtype);
+      return reshard(mesh_, rank_, part, to);
+    }
+    Val made = reshard(mesh_, rank_, part, to, dtype);
     combined_[id].push_back({made, to});
     return made;
   }
   // Of the value as it is and of what it was combined to, that from which the fewest bytes are sent.
   const Part& nearest(ValueId id, const Layout& to) const {
     const Part* best = &parts_[id];
-    auto sent = [&](const Part& part) { return reshard_bytes(mesh_, f_.type(id), part.layout, to); };
+    auto sent = [&](const Part& part) { return reshard_bytes(mesh_, f_.type(id), part.layout, to, part.value.dtype()); };
     if (auto combined = combined_.find(id); combined != combined_.end())
       for (const Part& part : combined->second)
         if (sent(part) < sent(*best)) best = &part;
@@ -120,6 +132,7 @@ class FunctionPartition {
   }
   Val whole(ValueId id) { return laid_out(id, layout_of(nullptr, f_.type(id).rank())); }
   void set(ValueId id, Val v, Layout layout) {
+    if (layout.pending.empty()) v = ir::convert(v, f_.type(id).dtype);
     parts_[id] = {v, std::move(layout)};
     made_pending_[id] = parts_[id].layout.pending;
     const std::string& name = f_.values[id].name;
@@ -222,7 +235,7 @@ class FunctionPartition {
                           say_what_is_gathered(n, factors, i, &to);
                           return laid_out(n.operands[i], to);
                         },
-                        [&](size_t i) { return parts_[n.operands[i]].value; },
+                        [&](size_t i) { return parts_[n.operands[i]].value; }, [&](Val v) { return as_share(v); },
                         [&](Function f) {
                           do f.name = fmt::format("{}.part{}", f_.name, ++defined_);
                           while (local_.find(f.name));
@@ -266,7 +279,7 @@ class FunctionPartition {
         operands.push_back(laid_out(n.operands[i], to));
       }
     }
-    std::vector<Val> results = b_.add(n.op->name, operands, attrs);
+    std::vector<Val> results = computed(n, factors, axes, kept, operands, attrs);
     bool summed = std::any_of(kept.begin(), kept.end(), [&](size_t i) { return summed_[n.operands[i]]; });
     for (size_t r = 0; r < results.size(); ++r) {
       result(n, r, results[r], factors, axes, pending);
@@ -277,6 +290,34 @@ class FunctionPartition {
     if (n.op->name == "broadcast_in_dim" && operands[0].rank() == 0 && pending.empty())
       uniform_[n.results[0]] = [v = operands[0]](const ir::Type& t) { return ir::broadcast_in_dim(v, t.shape, {}); };
     return true;
+  }
+
+  // The node on parts of its operands. What it computes is of the type of shares where ranks combine it later.
+  std::vector<Val> computed(const Node& n, const Factors& factors, const std::vector<Axes>& axes, const std::set<size_t>& kept,
+                            std::vector<Val> operands, const ir::Attrs& attrs) {
+    if (!kept.empty() && narrows_sum(n)) return {operands[0]};
+    if (makes_shares(n, factors, axes, kept)) {
+      std::vector<Val> wide;
+      for (const Val& v : operands) wide.push_back(is_float(v.dtype()) ? as_share(v) : v);
+      Result<std::vector<Val>> made = b_.try_add(n.op->name, wide, attrs);
+      if (made.ok()) return *made;
+    }
+    return b_.add(n.op->name, operands, attrs);
+  }
+  // The conversion of a sum to the narrow type in which one device rounds it: that comes after the sum over ranks.
+  bool narrows_sum(const Node& n) const {
+    return passes_sum_narrowed(f_, n) && parts_[n.operands[0]].value.dtype() == share_type(f_.type(n.results[0]).dtype);
+  }
+  // Does a rank have a share of a sum or product of narrow floats, of which others have the rest?
+  bool makes_shares(const Node& n, const Factors& factors, const std::vector<Axes>& axes, const std::set<size_t>& kept) const {
+    if (std::any_of(kept.begin(), kept.end(), [&](size_t i) { return is_wide(n.operands[i]); })) return true;
+    const DType dtype = f_.type(n.results[0]).dtype;
+    for (size_t f = 0; share_type(dtype) != dtype && f < axes.size(); ++f) {
+      const Factors::Factor& factor = factors.factors[f];
+      bool sums = factor.kind == Factors::Kind::kReduce && (factor.combiner == Combiner::kSum || factor.combiner == Combiner::kProd);
+      if (sums && (!axes[f].empty() || !kept.empty())) return true;
+    }
+    return false;
   }
 
   // Along a dimension that no rule of the op splits: none of its axes is in the layout that a rule wants.
@@ -317,7 +358,10 @@ class FunctionPartition {
   // What the node computes with is brought to where it is wanted, or it computes with what there is and its results are
   // brought there: what sends fewer bytes. One gradient is fewer than the parameter and all that an optimizer remembers of it.
   std::vector<Axes> cheapest_axes(const Node& n, const Factors& factors) const {
-    std::vector<Axes> best = axes_for(n, factors, true), other = axes_for(n, factors, false);
+    using From = FactorAxes::From;
+    FactorAxes proposals(f_, mesh_, is_deterministic(context_), n, factors, [&](ValueId id) -> const Layout& { return parts_[id].layout; },
+                         [&](ValueId id) { return wanted(id, factors); });
+    std::vector<Axes> best = proposals.take(From::kResultsFirst), other = proposals.take(From::kOperandsFirst);
     if (best != other && sent(n, factors, best) > sent(n, factors, other)) best = std::move(other);
     if (!goes_over_elements(factors)) return best;
     if (std::any_of(n.operands.begin(), n.operands.end(), [&](ValueId id) { return !parts_[id].layout.pending.empty(); })) {
@@ -327,15 +371,11 @@ class FunctionPartition {
       if (later != best && sent(n, factors, later) < sent(n, factors, best)) best = std::move(later);
     }
     // An update whose slots are cut further than the parameter along the same dimension computes with their parts.
-    if (std::vector<Axes> longest = continued(n, factors, best); longest != best && sent(n, factors, longest) < sent(n, factors, best))
+    if (std::vector<Axes> longest = proposals.continued(best); longest != best && sent(n, factors, longest) < sent(n, factors, best))
       best = std::move(longest);
     if (n.results.size() == 1) return best;
-    std::vector<Axes> wanted = axes_for(n, factors, true, false);
+    std::vector<Axes> wanted = proposals.take(From::kResults);
     return best == wanted || sent(n, factors, best) <= sent(n, factors, wanted) ? best : wanted;
-  }
-  static bool goes_over_elements(const Factors& factors) {
-    return std::all_of(factors.factors.begin(), factors.factors.end(),
-                       [](const Factors::Factor& f) { return f.kind == Factors::Kind::kPass; });
   }
   // An update of parts for readers of the whole alone is one of the whole.
   Layout wanted(ValueId id, const Factors& factors) const { return goes_over_elements(factors) ? read_[id] : declared(id); }
@@ -348,81 +388,21 @@ class FunctionPartition {
       Layout to = layout(factors.operands[i], factors, axes);
       Layout from = kept.count(i) ? parts_[n.operands[i]].layout : nearest(n.operands[i], to).layout;
       if (kept.count(i)) pending = std::exchange(from.pending, {});
-      out += reshard_bytes(mesh_, f_.type(n.operands[i]), from, to);
+      out += reshard_bytes(mesh_, f_.type(n.operands[i]), from, to, parts_[n.operands[i]].value.dtype());
     }
+    const bool shares = makes_shares(n, factors, axes, kept);
     for (size_t r = 0; r < n.results.size(); ++r) {
       Layout made = layout(factors.results[r], factors, axes);
       made.pending = pending;
       for (size_t f = 0; f < axes.size(); ++f)
         if (factors.factors[f].kind == Factors::Kind::kReduce && !has_factor(factors.results[r], static_cast<int>(f)))
           made.pending.insert(made.pending.end(), axes[f].begin(), axes[f].end());
-      out += reshard_bytes(mesh_, f_.type(n.results[r]), made, wanted(n.results[r], factors));
+      const DType dtype = f_.type(n.results[r]).dtype;
+      out += reshard_bytes(mesh_, f_.type(n.results[r]), made, wanted(n.results[r], factors), shares ? share_type(dtype) : dtype);
     }
     return out;
   }
 
-  // The axes of every factor: those of the results' layouts and of the operands', the largest first, in this order or
-  // the other, or those of the results alone. No axis splits two factors.
-  std::vector<Axes> axes_for(const Node& n, const Factors& factors, bool results_first, bool operands = true) const {
-    std::vector<Axes> out(factors.factors.size());
-    Axes used;
-    auto take = [&](const Factors::Tensor& dims, const Layout& layout, bool sums) {
-      for (size_t d = 0; d < dims.size(); ++d) {
-        auto parts = axes_of_factors(mesh_, layout.dims[d], dims[d], factors);
-        for (size_t k = 0; parts && k < dims[d].size(); ++k) {
-          int f = dims[d][k];
-          bool is_sum = factors.factors[f].kind == Factors::Kind::kReduce;
-          const Axes& axes = (*parts)[k];
-          if (axes.empty() || !out[f].empty() || is_sum != sums || !can_split(factors.factors[f]) || cuts_time(axes)) continue;
-          if (overlap(mesh_, used, axes) || (is_sum && has_fixed_order(n, factors.factors[f]))) continue;
-          out[f] = axes;
-          used.insert(used.end(), axes.begin(), axes.end());
-        }
-      }
-    };
-    auto take_results = [&] {
-      for (size_t r = 0; r < n.results.size(); ++r) take(factors.results[r], wanted(n.results[r], factors), false);
-    };
-    if (results_first) take_results();
-    std::vector<size_t> order(operands ? n.operands.size() : 0);
-    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(n.operands[a]) > bytes(n.operands[b]); });
-    for (bool sums : {true, false})
-      for (size_t i : order) take(factors.operands[i], parts_[n.operands[i]].layout, sums);
-    if (!results_first) take_results();
-    drop_strided(mesh_, factors, out);
-    return out;
-  }
-  // The same axes, and after them those by which tensors of the node go on.
-  std::vector<Axes> continued(const Node& n, const Factors& factors, std::vector<Axes> axes) const {
-    Axes used;
-    for (const Axes& a : axes) used.insert(used.end(), a.begin(), a.end());
-    auto go_on = [&](const Factors::Tensor& dims, const Layout& layout) {
-      for (size_t d = 0; d < dims.size(); ++d) {
-        if (dims[d].size() != 1) continue;
-        Axes& now = axes[static_cast<size_t>(dims[d][0])];
-        const Axes& longer = layout.dims[d];
-        if (now.empty() || longer.size() <= now.size() || !is_prefix(now, longer) || cuts_time(longer)) continue;
-        Axes more(longer.begin() + static_cast<std::ptrdiff_t>(now.size()), longer.end());
-        if (overlap(mesh_, used, more)) continue;
-        used.insert(used.end(), more.begin(), more.end()), now = longer;
-      }
-    };
-    for (size_t r = 0; r < n.results.size(); ++r) go_on(factors.results[r], wanted(n.results[r], factors));
-    for (size_t i = 0; i < n.operands.size(); ++i) go_on(factors.operands[i], parts_[n.operands[i]].layout);
-    return axes;
-  }
-  // Microbatches are whole: no dimension goes along a part of their axis.
-  bool cuts_time(const Axes& axes) const {
-    const ir::MeshAxis* temporal = mesh_.temporal();
-    return temporal && std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == temporal->name && a.size != 0; });
-  }
-  // Of deterministic programs: what ranks may share of a sum has granules by now.
-  bool has_fixed_order(const Node& n, const Factors::Factor& factor) const {
-    return (factor.combiner == Combiner::kSum || factor.combiner == Combiner::kProd) && is_deterministic(context_) &&
-           is_float(f_.type(n.results[0]).dtype);
-  }
-  int64_t bytes(ValueId id) const { return f_.type(id).bytes().bounds().max; }
 
   // The operands that may go in pending: where the op is linear in them, over axes that split nothing.
   std::set<size_t> may_stay_pending(const Node& n, const std::vector<Axes>& axes) const {
@@ -435,7 +415,7 @@ class FunctionPartition {
                             [&](size_t i) { return parts_[n.operands[i]].layout.pending == pending; });
     bool here = std::any_of(with.begin(), with.end(), [&](size_t i) { return sum_points_[n.operands[i]]; });
     const bool region = n.operands.size() == 1 && passes_sums_of_microbatches(mesh_, n, parts_[n.operands[0]].layout);
-    return same && !here && (region || passes_sums(f_, n, with)) ? with : std::set<size_t>();
+    return same && !here && (region || passes_sums(f_, n, with) || narrows_sum(n)) ? with : std::set<size_t>();
   }
   // Would a factor be split, or an operand be laid out, along what is pending?
   bool ranks_differ(const Node& n, const std::vector<Axes>& axes, const Axes& pending) const {
@@ -492,8 +472,8 @@ class FunctionPartition {
   // A value of which the sum over ranks has one.
   Val as_summand(ValueId id, const Layout& to, const Axes& axes) {
     if (parts_[id].layout.pending == axes)
-      return reshard(mesh_, rank_, {parts_[id].value, {parts_[id].layout.dims, {}}}, to);
-    return on_first_of(laid_out(id, to), rank_, axes);
+      return as_share(reshard(mesh_, rank_, {parts_[id].value, {parts_[id].layout.dims, {}}}, to));
+    return as_share(on_first_of(laid_out(id, to), rank_, axes));
   }
 
   const Function& f_;
@@ -512,7 +492,7 @@ class FunctionPartition {
   const std::vector<Layout> read_ = layouts_that_are_read(f_);
   std::map<ValueId, std::vector<Part>> combined_;  // pending values with their sums made
   std::vector<char> sum_points_ = sum_points(f_);
-  bool in_f32_ = sums_in_f32(context_).value();
+  std::optional<DType> exchanged_as_is_ = narrow_exchange(context_).value();
   std::map<ValueId, std::function<Val(const ir::Type&)>> uniform_;  // what has one value for all elements, of any part's type
   std::vector<char> summed_;   // by value: is a sum that was begun here pending in it?
   std::map<std::string, Axes> begun_;

@@ -170,25 +170,35 @@ std::vector<ReshardStep> reshard_steps(const Mesh& mesh, const ir::Type& type, c
   return plain;
 }
 
-double bytes_of_steps(const Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps) {
+double bytes_of_steps(const Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps,
+                      std::optional<DType> share) {
   auto part = static_cast<double>(local_type(mesh, type, from).bytes().bounds().max), sent = 0.0;
+  // How many times as wide shares of the sum are while it is pending.
+  const double wide = share ? static_cast<double>(bytes_of(*share)) / bytes_of(type.dtype) : 1.0;
+  Axes pending = from.pending;
   for (const ReshardStep& step : steps) {
     bool over_time = is_temporal(mesh, step.axes);
     bool sums = step.kind == ReshardStep::kAllReduce || step.kind == ReshardStep::kReduceScatter;
     // Microbatches add to sums, and see nothing else of each other.
     if (over_time && !sums && step.kind != ReshardStep::kCut) return std::numeric_limits<double>::infinity();
-    if (!over_time && step.kind != ReshardStep::kCut) sent += ir::sent_bytes(name_of(step.kind), shards(mesh, step.axes), part);
+    if (!over_time && step.kind != ReshardStep::kCut)
+      sent += ir::sent_bytes(name_of(step.kind), shards(mesh, step.axes), part) * (pending.empty() ? 1.0 : wide);
+    if (sums) pending = without(std::move(pending), step.axes);
     part *= growth(mesh, step);
   }
   return sent;
 }
 
+double reshard_bytes(const Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to, DType share) {
+  return bytes_of_steps(mesh, type, from, reshard_steps(mesh, type, from, to), share);
+}
 double reshard_bytes(const Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to) {
-  return bytes_of_steps(mesh, type, from, reshard_steps(mesh, type, from, to));
+  return reshard_bytes(mesh, type, from, to, type.dtype);
 }
 
-Val reshard(const Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to) {
+Val reshard(const Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to, std::optional<DType> made) {
   Val v = part.value;
+  Axes pending = part.layout.pending;
   ir::Type whole = v.type();
   for (size_t d = 0; d < whole.shape.size(); ++d) whole.shape[d] = whole.shape[d] * shards(mesh, part.layout.dims[d]);
   for (const ReshardStep& step : reshard_steps(mesh, whole, part.layout, to)) {
@@ -198,9 +208,11 @@ Val reshard(const Mesh& mesh, const RankSymbols& rank, const Part& part, const L
       case ReshardStep::kReduceScatter:
       case ReshardStep::kAllGather:
         v = v.b->op(op, {v}, with(attrs, "dim", step.dim));
+        pending = without(std::move(pending), step.kind == ReshardStep::kReduceScatter ? step.axes : Axes());
         break;
       case ReshardStep::kAllReduce:
         v = all_reduce(mesh, v, step.axes, kernel_ir::Combiner::kSum);
+        pending = without(std::move(pending), step.axes);
         break;
       case ReshardStep::kAllToAll:
         v = v.b->op(op, {v}, with(with(attrs, "split", step.to), "join", step.dim));
@@ -213,6 +225,7 @@ Val reshard(const Mesh& mesh, const RankSymbols& rank, const Part& part, const L
         v = shard_of(v, step.dim, shards(mesh, step.axes), rank.coordinate(step.axes));
         break;
     }
+    if (made && pending.empty()) v = ir::convert(v, *made);
   }
   return v;
 }

@@ -1,6 +1,8 @@
 // From one layout of a value to another.
 #pragma once
 
+#include <optional>
+
 #include "ir/builder.h"
 #include "passes/shard/layout.h"
 
@@ -46,12 +48,17 @@ std::vector<ReshardStep> reshard_steps(const ir::Mesh& mesh, const ir::Type& typ
 /// the same axes where it is possible, those over a temporal axis first. Then a dimension that loses the axes which
 /// another gains is exchanged, others are gathered and cut.
 std::vector<ReshardStep> plain_steps(const ir::Mesh& mesh, const Layout& from, const Layout& to);
-/// Bytes that a rank sends for steps, of a value of this whole type in the first layout.
-double bytes_of_steps(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps);
-/// The same of `reshard_steps`.
+/// Bytes that a rank sends for steps, of a value of this whole type in the first layout. `share`: as for `reshard_bytes`.
+double bytes_of_steps(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps,
+                      std::optional<DType> share = std::nullopt);
+/// The same of `reshard_steps`, of a value whose pending sums are kept in the type `share`, and in its own once they are made.
+double reshard_bytes(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to, DType share);
+/// The same of a value whose pending sums have its own type.
 double reshard_bytes(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to);
-/// The part that the rank has under another layout.
-ir::Val reshard(const ir::Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to);
+/// The part that the rank has under another layout. `made`: the type to which a pending sum is rounded as soon as it is
+/// made, before any further step; without one the part keeps its type.
+ir::Val reshard(const ir::Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to,
+                std::optional<DType> made = std::nullopt);
 
 /// The value with what is pending over these axes combined, on every rank.
 ir::Val all_reduce(const ir::Mesh& mesh, ir::Val value, const ir::Axes& axes, kernel_ir::Combiner combiner);

@@ -19,7 +19,7 @@ bool hands_on(const ir::Function& f, const Node& n, ValueId id) {
   std::set<size_t> with, jointly;
   for (size_t i = 0; i < n.operands.size(); ++i)
     if (n.operands[i] == id) with.insert(i);
-  if (passes_sums(f, n, with)) return true;
+  if (passes_sums(f, n, with) || passes_sum_narrowed(f, n)) return true;
   for (const Linearity::Claim& c : n.op->linearity.claims)
     if (c.kind == Linearity::Kind::kJointly)
       for (int i : ir::operands_of(*n.op, c, n.operands.size())) jointly.insert(static_cast<size_t>(i));
@@ -36,6 +36,10 @@ bool passes_sums(const ir::Function& f, const Node& n, const std::set<size_t>& w
     std::set<size_t> of(named.begin(), named.end());
     return c.kind == Linearity::Kind::kJointly ? with == of : with.size() == 1 && of.count(*with.begin()) > 0;
   });
+}
+
+bool passes_sum_narrowed(const ir::Function& f, const Node& n) {
+  return n.op->name == "convert" && f.type(n.operands[0]).dtype == DType::kF32 && is_narrow_float(f.type(n.results[0]).dtype);
 }
 
 bool passes_sums_of_microbatches(const ir::Mesh& mesh, const Node& n, const Layout& operand) {
@@ -82,22 +86,28 @@ std::vector<ir::Axes> axes_beside(const ir::Mesh& mesh, std::vector<ir::Axes> of
   return of_factor;
 }
 
-Result<bool> sums_in_f32(const PassContext& context) {
+Result<std::optional<DType>> narrow_exchange(const PassContext& context) {
   auto option = context.options.find("reduce-dtype");
-  if (option == context.options.end() || option->second.empty()) return false;
-  if (option->second != "f32") return error(Code::kBadOption, "partition: reduce-dtype is f32, or nothing, not `{}`", option->second);
+  const std::string text = option == context.options.end() ? "" : option->second;
+  if (text.empty()) return std::optional<DType>();
+  std::optional<DType> dtype = dtype_from_name(text);
+  if (dtype == DType::kBF16 || dtype == DType::kF16) return dtype;
+  if (dtype != DType::kF32) return error(Code::kBadOption, "partition: reduce-dtype is f32, bf16 or f16, not `{}`", text);
   if (is_deterministic(context))
     return option_error("leave one of the two out",
                         "reduce-dtype=f32 is given, and of deterministic programs ranks exchange granules of sums");
-  return true;
+  return std::optional<DType>();
 }
 
 Status check_reduce_dtype(const ir::Module& module, PassContext& context) {
-  if (!NABLA_TRY(sums_in_f32(context))) return Ok{};
+  const std::optional<DType> narrow = NABLA_TRY(narrow_exchange(context));
+  auto option = context.options.find("reduce-dtype");
+  if (option == context.options.end() || option->second.empty()) return Ok{};
   for (const ir::FunctionPtr& f : module.functions)
     for (const ir::Value& v : f->values)
-      if (is_narrow_float(v.type.dtype)) return Ok{};
-  context.remarks.push_back("reduce-dtype=f32: the program has no bfloat16 or float16, so that ranks combine all sums as they are");
+      if (narrow ? v.type.dtype == *narrow : is_narrow_float(v.type.dtype)) return Ok{};
+  context.remarks.push_back(fmt::format("reduce-dtype={}: the program has no {}, so that ranks combine all sums as they are",
+                                        option->second, narrow ? name_of(*narrow) : "bfloat16 or float16"));
   return Ok{};
 }
 

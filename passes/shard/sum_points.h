@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace nabla::passes {
 
 /// Does the node hand on what is pending in these operands: is it linear in each of them, or in all of them jointly?
 bool passes_sums(const ir::Function& f, const ir::Node& n, const std::set<size_t>& with);
+
+/// Does the node convert a sum in f32 to narrow floats, and nothing else? Ranks round it after they have combined it.
+bool passes_sum_narrowed(const ir::Function& f, const ir::Node& n);
 
 /// Does a node of a region, or of its borders, hand on what microbatches add later, pending in an operand that lies so? It is a
 /// copy, or a sum over ranks along other axes.
@@ -26,9 +30,10 @@ std::vector<char> sum_points(const ir::Function& f);
 /// The axes of every factor, but for those over which a sum is pending.
 std::vector<ir::Axes> axes_beside(const ir::Mesh& mesh, std::vector<ir::Axes> of_factor, const ir::Axes& pending);
 
-/// Whether sums of narrower floats are combined in f32: the option `reduce-dtype`. E0901 for another dtype, and beside `deterministic`.
-Result<bool> sums_in_f32(const PassContext& context);
-/// The same, with a remark where the module has no such floats.
+/// The narrow type of which ranks exchange sums as they are, each rank's share rounded to it: the option `reduce-dtype`.
+/// Nothing: all are exchanged in f32. E0901 for another dtype, and for f32 beside `deterministic`.
+Result<std::optional<DType>> narrow_exchange(const PassContext& context);
+/// The same, with a remark where the module has no floats of the type that is given.
 Status check_reduce_dtype(const ir::Module& module, PassContext& context);
 
 }  // namespace nabla::passes

@@ -340,7 +340,7 @@ def test_options_have_their_names_in_python(tmp_path, options, text):
     (dict(target=1), "target is a text, got 1"),
     (dict(mesh={"dp": 2}, layouts={1: ("dp",)}), "layouts: a pattern of names is a text, got 1"),
     (dict(zero=np.array([1, 2])), r"zero is 0, 1, 2 or 3, got array\(\[1, 2\]\)"),
-    (dict(reduce_dtype=[]), "reduce_dtype is float32, or None for sums as they are, got"),
+    (dict(reduce_dtype=[]), "reduce_dtype is float32, bfloat16, float16 or None, got"),
     (dict(library="x"), "library is True or False, got 'x'"),
     (dict(tf32=1), "tf32 is True or False, got 1"),
     (dict(load=None), "load is True or False, got None"),

@@ -87,7 +87,7 @@ def test_microbatches_of_a_program_that_lays_its_batch_out(tmp_path):
     assert "lay dimension 0 out as the operand lies, along {dp}, or leave it open; or do without microbatches" in text
 
 
-def test_narrow_sums_may_be_exchanged_in_f32(tmp_path):
+def test_narrow_sums_are_exchanged_in_f32_unless_asked_otherwise(tmp_path):
     def step(state, x):
         value, grad = nb.value_and_grad(lambda w: nb.sum((x @ w) ** 2))(state["w"])
         return {"w": state["w"] - nb.asarray(0.001, "bfloat16") * grad}, {"loss": value}
@@ -100,8 +100,9 @@ def test_narrow_sums_may_be_exchanged_in_f32(tmp_path):
         rows = json.loads(text)["entries"][0]["collectives"]
         return {row["dtype"] for row in rows}, sum(row["payload_bytes"] * row["times"] for row in rows)
 
-    (plain, bytes_of_bf16), (wide, bytes_of_f32) = exchanged(), exchanged(reduce_dtype=nb.float32)
-    assert (plain, wide) == ({"bf16"}, {"f32"}) and bytes_of_f32 == 2 * bytes_of_bf16
+    (narrow, bytes_of_bf16), (wide, bytes_of_f32) = exchanged(reduce_dtype="bfloat16"), exchanged()
+    assert (narrow, wide) == ({"bf16"}, {"f32"}) and bytes_of_f32 == 2 * bytes_of_bf16
+    assert exchanged(reduce_dtype=nb.float32) == exchanged(reduce_dtype="float16") == (wide, bytes_of_f32)
 
 
 @pytest.mark.parametrize("options", [
@@ -318,8 +319,8 @@ def test_wrong_use_is_named(tmp_path):
         refused(ValueError, r"layouts\['w.w0'\]: '.*' has one of `;`, `,` and `=`: a word names axes",
                 mesh={"dp": 2}, data_axes="dp", layouts={"w.w0": (word, None)})
     refused(ValueError, "grad_sync is", grad_sync="never", microbatches=2)
-    refused(ValueError, "reduce_dtype is float32, or None for sums as they are, got 'bfloat16'",
-            reduce_dtype="bfloat16")
+    refused(ValueError, "reduce_dtype is float32, bfloat16, float16 or None, got 'float64'",
+            reduce_dtype="float64")
     refused(nb.Error, "E0901.*of deterministic programs ranks exchange granules", mesh={"dp": 2}, data_axes="dp",
             reduce_dtype="float32", deterministic=True)
     with pytest.raises(TypeError, match="takes what nabla.export returned"):

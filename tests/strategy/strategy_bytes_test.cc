@@ -292,8 +292,8 @@ func @step(%w: f32[64,64], %m: f32[64,64], %x: f32[512,64]) {
               (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
 }
 
-// Sums of bfloat16 are exchanged as they are, or as f32: on shards, of microbatches, and what is read twice.
-TEST(StrategyBytes, NarrowSumsMayBeCombinedInF32) {
+// Sums of bfloat16 are exchanged in f32, or as they are if the user asks: on shards, of microbatches, and what is read twice.
+TEST(StrategyBytes, NarrowSumsAreCombinedInF32) {
   std::string text = ir::print(chain("dp=2, mb=2 temporal", Update::kSquares));
   for (size_t at; (at = text.find("f32[")) != std::string::npos;) text.replace(at, 3, "bf16");
   ir::Module m = parsed(text);
@@ -301,10 +301,12 @@ TEST(StrategyBytes, NarrowSumsMayBeCombinedInF32) {
   auto payload = [&](const char* level, const char* dtype) {
     return exchanged(m, {{"data-axes", "dp,mb"}, {"zero", level}}, {{"reduce-dtype", dtype}, {"grad-sync", "last"}}).payload;
   };
-  EXPECT_EQ(payload("0", ""), (Payload{{"all_reduce{dp}", p + loss}}));
-  EXPECT_EQ(payload("0", "f32"), (Payload{{"all_reduce{dp}", 2 * (p + loss)}}));
-  EXPECT_EQ(payload("1", ""), (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
-  EXPECT_EQ(payload("1", "f32"), (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", 2 * p}, {"all_reduce{dp}", 2 * loss}}));
+  EXPECT_EQ(payload("0", "bf16"), (Payload{{"all_reduce{dp}", p + loss}}));
+  EXPECT_EQ(payload("1", "bf16"), (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", p}, {"all_reduce{dp}", loss}}));
+  for (const char* wide : {"", "f32", "f16"}) {
+    EXPECT_EQ(payload("0", wide), (Payload{{"all_reduce{dp}", 2 * (p + loss)}}));
+    EXPECT_EQ(payload("1", wide), (Payload{{"all_gather{dp}", p}, {"reduce_scatter{dp}", 2 * p}, {"all_reduce{dp}", 2 * loss}}));
+  }
 }
 
 // Gradients of layers that a loop runs are summed after it, all at once, and microbatches add them up.

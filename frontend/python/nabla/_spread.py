@@ -79,12 +79,12 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         out["grad-sync"] = grad_sync
     if reduce_dtype is not None:
         try:
-            known = dtype_of(reduce_dtype) == DType.float32
+            known = {DType.float32: "f32", DType.bfloat16: "bf16", DType.float16: "f16"}.get(dtype_of(reduce_dtype))
         except (TypeError, ValueError):
-            known = False
-        if not known:
-            raise ValueError(f"reduce_dtype is float32, or None for sums as they are, got {reduce_dtype!r}")
-        out["reduce-dtype"] = "f32"
+            known = None
+        if known is None:
+            raise ValueError(f"reduce_dtype is float32, bfloat16, float16 or None, got {reduce_dtype!r}")
+        out["reduce-dtype"] = known
     if flag("auto_shard", auto_shard):
         out["auto-shard"] = "true"
     if not flag("reshard_after_forward", reshard_after_forward):

@@ -386,8 +386,9 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     {"fc1.w": (None, "tp")}; "?" leaves a dimension open. Axes that do not divide a size cut it unevenly: the last parts
     are padded, which the report says, or E0210 with allow_padding=False.
     microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them
-    exchanges gradients, by default "each" with zero 2 and 3. reduce_dtype: "float32" combines sums of narrower floats,
-    such as the gradients of bfloat16 weights, in float32, at twice the bytes. auto_shard: chooses what these leave open
+    exchanges gradients, by default "each" with zero 2 and 3. reduce_dtype: ranks combine sums of float16
+    and bfloat16 in float32 and round them once, as one device does; "bfloat16" or "float16" rounds the shares of sums
+    of that type before they are exchanged, in half the bytes. auto_shard: chooses what these leave open
     by the time that ranks would take, as `nablac compile --auto-shard` does (Zheng et al., 2022), among layouts whose
     memory on a rank keeps within max_bytes. E0602 where the solver CBC is needed and missing. reshard_after_forward:
     False keeps parameters of zero=3 that were gathered on the way forward. prefetch: how many gathers of parameters are

@@ -132,6 +132,12 @@ Val fill_of(const RuleContext& c, DType dtype, bool least) {
   return c.b.op("reduce_max", {c.b.fill(dtype, {0}, 0)}, {{"axes", Ints{0}}});  // of no elements
 }
 
+// The op on a rank's part. Where the result is a share of a sum it has the type of shares.
+Val convolve(const RuleContext& c, const char* op, Val x, Val y, const ir::Attrs& attrs, const Layout& out) {
+  if (!out.pending.empty()) x = c.share(x), y = c.share(y);
+  return c.b.op(op, {x, y}, attrs);
+}
+
 }  // namespace
 
 std::optional<Ruled> convolved(const RuleContext& c) {
@@ -148,7 +154,7 @@ std::optional<Ruled> convolved(const RuleContext& c) {
       {out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, filter) + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     Val read = windows(c, c.part(0, in), dims, &Along::read);
-    return std::vector<Val>{c.b.op("convolution", {read, c.part(1, filter)}, padded_attrs(c, dims))};
+    return std::vector<Val>{convolve(c, "convolution", read, c.part(1, filter), padded_attrs(c, dims), out)};
   };
   return ruled;
 }
@@ -181,7 +187,7 @@ std::optional<Ruled> convolved_back(const RuleContext& c) {
       {out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, filter) + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     Val readers = windows(c, c.part(0, in), dims, &Along::readers);
-    return std::vector<Val>{c.b.op("conv_input_grad", {readers, c.part(1, filter)}, attrs)};
+    return std::vector<Val>{convolve(c, "conv_input_grad", readers, c.part(1, filter), attrs, out)};
   };
   return ruled;
 }
@@ -201,7 +207,7 @@ std::optional<Ruled> filter_gradient(const RuleContext& c) {
   Ruled ruled{{out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, seeds) + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     Val read = windows(c, c.part(0, in), dims, &Along::read);
-    return std::vector<Val>{c.b.op("conv_filter_grad", {read, c.part(1, seeds)}, padded_attrs(c, dims))};
+    return std::vector<Val>{convolve(c, "conv_filter_grad", read, c.part(1, seeds), padded_attrs(c, dims), out)};
   };
   return ruled;
 }

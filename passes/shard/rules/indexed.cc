@@ -89,13 +89,13 @@ std::optional<Ruled> of_own(const RuleContext& c, size_t dim) {
   if (parts) in.dims[dim] = all;
   Ruled ruled{{out}, bytes + bytes_brought(c, 0, in), nullptr};
   ruled.make = [=, attrs = split.attrs(), &c] {
-    Val into = brought(c, 0, in);
+    Val into = c.share(brought(c, 0, in));
     if (parts)
       into = placed(into, static_cast<int64_t>(dim), c.rank.coordinate(all) * into.shape()[dim],
                     c.op.operands[0].shape[dim].value());
     else if (!kept)
       into = on_first_of(into, c.rank, all);
-    return std::vector<Val>{c.b.op(c.n.op->name, {into, c.part(1, indices), c.part(2, updates)}, attrs)};
+    return std::vector<Val>{c.b.op(c.n.op->name, {into, c.part(1, indices), c.share(c.part(2, updates))}, attrs)};
   };
   return ruled;
 }

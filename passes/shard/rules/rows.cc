@@ -119,11 +119,12 @@ std::optional<Ruled> add_into_rows(const RuleContext& c) {
   if (!kept && !zero) out.bytes += reshard_bytes(c.mesh, c.f.type(c.n.operands[0]), from, to);
   const ir::Type& table = c.f.type(c.n.operands[0]);
   out.make = [=, &table] {
-    Val into;
+    auto share = [&](Val v) { return all.empty() ? v : c.share(v); };
+    Val added = share(c.part(2, updates)), into;
     if (zero)
-      into = c.b.fill(table.dtype, local_type(c.mesh, table, to).shape, 0);
+      into = c.b.fill(added.dtype(), local_type(c.mesh, table, to).shape, 0);
     else
-      into = kept ? reshard(c.mesh, c.rank, {c.value(0), {from.dims, {}}}, to) : c.part(0, to);
+      into = share(kept ? reshard(c.mesh, c.rank, {c.value(0), {from.dims, {}}}, to) : c.part(0, to));
     if (!kept && !zero && !all.empty()) {
       into = on_first_of(into, c.rank, all);
     }
@@ -133,7 +134,7 @@ std::optional<Ruled> add_into_rows(const RuleContext& c) {
       ids = own_rows(c, *rows, ids, to.dims[0]);
       attrs.set("out_of_range", std::string("drop"));
     }
-    return std::vector<Val>{c.b.op("scatter_add", {into, ids, c.part(2, updates)}, attrs)};
+    return std::vector<Val>{c.b.op("scatter_add", {into, ids, added}, attrs)};
   };
   return out;
 }

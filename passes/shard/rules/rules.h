@@ -36,6 +36,7 @@ struct RuleContext {
   std::function<Layout(size_t result)> wanted;                    ///< without pending
   std::function<ir::Val(size_t operand, const Layout& to)> part;  ///< an operand, brought to another layout
   std::function<ir::Val(size_t operand)> value;                   ///< as it is
+  std::function<ir::Val(ir::Val)> share;  ///< the value in the type that shares of a sum or product of such values have
   std::function<ir::FunctionRef(ir::Function)> define;            ///< adds a function to the local module, under a new name
 };
 

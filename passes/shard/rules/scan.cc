@@ -71,7 +71,8 @@ std::optional<Ruled> running(const RuleContext& c) {
   if (!cut) return std::nullopt;
   Ruled ruled{{cut->layout}, bytes_brought(c, 0, cut->layout) + cut->sent + bytes_returned(c, 0, cut->layout), nullptr};
   ruled.make = [cut = *cut, &c] {
-    Val x = c.part(0, cut.layout), own = c.b.op(c.n.op->name, {x}, c.n.attrs);
+    const bool rounds = c.n.op->name == "cumsum" || c.n.op->name == "cumprod";
+    Val x = rounds ? c.share(c.part(0, cut.layout)) : c.part(0, cut.layout), own = c.b.op(c.n.op->name, {x}, c.n.attrs);
     ir::Attrs before = c.n.attrs;
     before.set("exclusive", true);
     Val prefixes = c.b.op(c.n.op->name, {totals(c, x, cut.axes, cut.axis)}, before);

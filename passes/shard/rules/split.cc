@@ -68,7 +68,7 @@ Axes kept_pending(const RuleContext& c, const std::vector<size_t>& operands, con
 
 Val brought(const RuleContext& c, size_t operand, const Layout& to) {
   if (to.pending.empty()) return c.part(operand, to);
-  return reshard(c.mesh, c.rank, {c.value(operand), {c.layout(operand).dims, {}}}, {to.dims, {}});
+  return c.share(reshard(c.mesh, c.rank, {c.value(operand), {c.layout(operand).dims, {}}}, {to.dims, {}}));
 }
 
 bool is_zero(const RuleContext& c, size_t operand) {
