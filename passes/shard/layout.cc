@@ -146,11 +146,11 @@ bool has_factor(const Factors::Tensor& dims, int factor) {
   return std::any_of(dims.begin(), dims.end(), [&](const auto& d) { return std::find(d.begin(), d.end(), factor) != d.end(); });
 }
 
-bool gives_types_of(const ir::Shard& part, const ir::Attrs& attrs) {
+bool gives_types_of(const ir::Shard& part, const ir::Attrs& attrs, const ir::Module* functions) {
   std::vector<ir::Type> operands;
   for (size_t i = 0; i < part.op.operands.size(); ++i) operands.push_back(part.operand(static_cast<int>(i)));
-  auto none = [](std::string_view) -> const ir::Function* { return nullptr; };
-  Result<std::vector<ir::Type>> types = ir::infer_types(part.op.op, operands, attrs, none);
+  auto find = [&](std::string_view name) { return functions ? functions->find(name) : nullptr; };
+  Result<std::vector<ir::Type>> types = ir::infer_types(part.op.op, operands, attrs, find);
   for (size_t r = 0; types.ok() && r < part.op.results.size(); ++r)
     if (!((*types)[r] == part.result(static_cast<int>(r)))) return false;
   return types.ok();

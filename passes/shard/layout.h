@@ -63,7 +63,8 @@ bool has_factor(const ir::Factors::Tensor& dims, int factor);
 bool is_product(const ir::Node& node);
 /// By value: is it made of nothing but scalars, so that every reader has it as it wants it (the zeros that sums begin with)?
 std::vector<char> made_of_scalars(const ir::Function& f);
-/// Do these attributes give the types of the part's results from those of its operands?
-bool gives_types_of(const ir::Shard& part, const ir::Attrs& attrs);
+/// Do these attributes give the types of the part's results from those of its operands? `functions` has those that the
+/// attributes name; null: none are known.
+bool gives_types_of(const ir::Shard& part, const ir::Attrs& attrs, const ir::Module* functions = nullptr);
 
 }  // namespace nabla::passes

@@ -11,6 +11,7 @@
 #include "passes/shard/early_sums.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/parts.h"
+#include "passes/shard/separable_positions.h"
 
 namespace nabla::passes {
 namespace {
@@ -484,7 +485,7 @@ Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Mo
     ScopedActivity activity("partition on @" + f->name);
     auto made = std::find_if(local.functions.begin(), local.functions.end(),
                              [&](const ir::FunctionPtr& g) { return g->name == f->name; });
-    const ir::FunctionPtr one = *made;
+    const ir::FunctionPtr one = *made = with_separable_positions(*made, axis, local, ops);
     // Of what is not separable the program's own layout is the cause, if one is.
     auto checked = [&]<typename T>(Result<T> result) -> Result<T> {
       std::optional<Diagnostic> cause = result.ok() ? std::nullopt : put_together(*f, axis);

@@ -1,8 +1,11 @@
 #include "passes/shard/sum_points.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ir/linearity.h"
+#include "ir/typed.h"
+#include "passes/shard/factor_axes.h"
 #include "passes/shard/manual_regions.h"
 #include "runtime/base/option_error.h"
 
@@ -79,6 +82,90 @@ std::vector<char> sum_points(const ir::Function& f) {
   }
   return out;
 }
+
+namespace {
+
+// Has every dimension of `to` the first of the axes that it has in `from`, or none?
+bool is_gathered(const Layout& from, const Layout& to) {
+  for (size_t d = 0; d < to.dims.size(); ++d)
+    if (!is_prefix(to.dims[d], from.dims[d])) return false;
+  return !(from == to);
+}
+
+bool is_whole(const Layout& layout) {
+  return std::all_of(layout.dims.begin(), layout.dims.end(), [](const ir::Axes& a) { return a.empty(); });
+}
+
+bool is_elementwise(const ir::Function& f, const Node& n) {
+  if (n.op->traits.side_effect || n.op->manual || n.op->lower == ir::Lowering::kControl || !n.op->factors.exists()) return false;
+  if (n.op->name == "shard") return false;
+  return goes_over_elements(n.op->factors(ir::typed(f, n)));
+}
+
+/// Values in parts of one layout and shape that elementwise ops connect.
+class Components {
+ public:
+  explicit Components(const ir::Function& f) : f_(f), parent_(f.values.size()), made_(f.values.size(), false), free_(made_of_scalars(f)) {
+    for (size_t v = 0; v < parent_.size(); ++v) parent_[v] = v;
+    for (const ir::Value& v : f.values) layouts_.push_back(layout_of(v.sharding, v.type.rank()));
+    for (const Node& n : f.nodes)
+      if (is_elementwise(f, n)) connect(n);
+  }
+
+  GatheredEarlier earlier() {
+    GatheredEarlier out{std::vector<std::optional<Layout>>(parent_.size()), std::vector<std::optional<Layout>>(parent_.size())};
+    for (const auto& [operand, result] : wants_) {
+      auto [known, first] = wanted_.try_emplace(find(static_cast<size_t>(operand)), Wanted{{}, layouts_[result], true});
+      known->second.agree &= known->second.to == layouts_[result];
+      known->second.results.insert(result);
+    }
+    std::map<size_t, double> sources;
+    for (size_t v = 0; v < parent_.size(); ++v)
+      if (!made_[v] && !free_[v]) sources[find(v)] += bytes(v);
+    for (const auto& [root, wanted] : wanted_) {
+      double gathered = 0;
+      for (ValueId id : wanted.results) gathered += bytes(static_cast<size_t>(id));
+      if (!wanted.agree || gathered <= sources[root]) continue;
+      for (size_t v = 0; v < parent_.size(); ++v)
+        if (find(v) == root) (made_[v] || free_[v] ? out.layouts : out.sources)[v] = wanted.to;
+    }
+    return out;
+  }
+
+ private:
+  struct Wanted {
+    std::set<ValueId> results;
+    Layout to;
+    bool agree = true;
+  };
+  double bytes(size_t v) const { return static_cast<double>(f_.type(static_cast<ValueId>(v)).bytes().bounds().max); }
+  size_t find(size_t v) {
+    while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
+    return v;
+  }
+  void connect(const Node& n) {
+    std::vector<ValueId> values = n.operands;
+    values.insert(values.end(), n.results.begin(), n.results.end());
+    std::erase_if(values, [&](ValueId id) { return !(f_.type(id).shape == f_.type(n.results[0]).shape) || is_whole(layouts_[id]); });
+    for (ValueId id : values)
+      if (layouts_[id] == layouts_[values[0]]) parent_[find(static_cast<size_t>(id))] = find(static_cast<size_t>(values[0]));
+    for (ValueId id : n.results) made_[id] = true;
+    for (ValueId operand : n.operands)
+      for (ValueId r : n.results)
+        if (f_.type(operand).shape == f_.type(r).shape && is_gathered(layouts_[operand], layouts_[r])) wants_.push_back({operand, r});
+  }
+
+  const ir::Function& f_;
+  std::vector<size_t> parent_;
+  std::vector<char> made_, free_;  // by an elementwise op; of nothing but scalars
+  std::vector<Layout> layouts_;
+  std::vector<std::pair<ValueId, ValueId>> wants_;
+  std::map<size_t, Wanted> wanted_;  // by component
+};
+
+}  // namespace
+
+GatheredEarlier gathered_earlier(const ir::Function& f) { return Components(f).earlier(); }
 
 std::vector<ir::Axes> axes_beside(const ir::Mesh& mesh, std::vector<ir::Axes> of_factor, const ir::Axes& pending) {
   for (ir::Axes& axes : of_factor)

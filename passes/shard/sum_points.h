@@ -27,6 +27,16 @@ bool passes_sums_of_microbatches(const ir::Mesh& mesh, const ir::Node& n, const 
 /// gradient g of which an optimizer needs 0.1 * g and g * g is exchanged once, and not twice.
 std::vector<char> sum_points(const ir::Function& f);
 
+/// Elementwise ops whose operands are in parts, and whose results are wanted in fewer parts: an optimizer of a parameter
+/// that all ranks keep whole, with a gradient in shards. They compute with parts, and the results are gathered. Where these
+/// have more bytes than what comes in parts, it is gathered instead, and they compute with the whole: one gradient, and
+/// not the parameter and both moments of Adam.
+struct GatheredEarlier {
+  std::vector<std::optional<Layout>> sources;  ///< by value: what it is gathered to before its first reader
+  std::vector<std::optional<Layout>> layouts;  ///< by value: the layout that it has instead of its own
+};
+GatheredEarlier gathered_earlier(const ir::Function& f);
+
 /// The axes of every factor, but for those over which a sum is pending.
 std::vector<ir::Axes> axes_beside(const ir::Mesh& mesh, std::vector<ir::Axes> of_factor, const ir::Axes& pending);
 

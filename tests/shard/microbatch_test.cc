@@ -125,6 +125,24 @@ TEST(Microbatches, ConstraintsOnRanksLeaveThemApart) {
                         "(%h is the result of mul)");
 }
 
+// Rows of samples and heads: a rank has some heads of every sample, so that its rows of the microbatches do not follow each other.
+TEST(Microbatches, PositionsAmongSamplesAndHeadsAreSeparable) {
+  for (const char* axis : {"0", "1"})
+    for (const char* dtype : {"f32", "i32"}) {
+      ir::Module m = parsed(fmt::format(
+          "nabla 1 flat\nmesh pod = {{tp=2, mb=4 temporal}}\nfunc @f(%x: f32[4@mb,4@tp,3]) {{\n"
+          "  %r = reshape(%x) {{shape=[16,3]}}\n  %i = iota() {{shape=[16,3], axis={}, dtype={}}}\n  %c = convert(%i) {{dtype=f32}}\n"
+          "  %y = mul(%r, %c)\n  %b = reshape(%y) {{shape=[4,4,3]}}\n  %s = reduce_sum(%b) {{axes=[0, 2]}}\n  return %s, %b\n}}\n",
+          axis, dtype));
+      std::vector<Literal> args = transforms::random_args(*m.find("f"), 3);
+      Result<ShardedRun> got = run_sharded(m, "f", args);
+      ASSERT_TRUE(got.ok()) << to_string(got.errors()) << print(m);
+      EXPECT_EQ(count(got->local, "scan"), 1) << print(got->local);
+      auto text = property::difference(transforms::run(m, "f", args), got->results);
+      EXPECT_FALSE(text) << *text << print(got->local);
+    }
+}
+
 TEST(Microbatches, LayoutsPutThemLast) {
   EXPECT_EQ(refusal(" return %x\n", "dp=2, mb=4 temporal", "mb, dp"),
             "%x is parameter \"x\" of @f: the temporal axis mb stands before dp in {mb, dp}: it comes last");

@@ -174,6 +174,85 @@ TEST(Padding, AnUpdateOfWholeLeavesGathersTheGradientOnce) {
   EXPECT_EQ(exchanged(parts), (List{"all_gather f32[8]", "all_reduce f32[]"})) << local_text(parts);
 }
 
+// The same where the optimizer is written out, and the shards are even.
+TEST(Shards, AnOptimizerOfWholeLeavesGathersTheGradientOnce) {
+  ShardedRun run = same(
+      "func @f(%w: f32[8@{}], %x: f32[4,8@tp], %m: f32[8@{}], %v: f32[8@{}]) -> (f32[8], f32[8], f32[8]) {\n"
+      "  %t = tanh(%x)\n  %g = reduce_sum(%t) {axes=[0]} : f32[8@tp]\n  %c = constant() {value=f32[8] {splat 0.1}}\n"
+      "  %k = constant() {value=f32[8] {splat 0.9}}\n  %a = mul(%c, %g)\n  %b = mul(%k, %m)\n  %mn = add(%a, %b) : f32[8@{}]\n"
+      "  %s = mul(%g, %g)\n  %d = mul(%c, %s)\n  %e = mul(%k, %v)\n  %vn = add(%d, %e) : f32[8@{}]\n  %q = sqrt(%vn)\n"
+      "  %r = add(%q, %c)\n  %u = div(%mn, %r)\n  %wn = sub(%w, %u) : f32[8@{}]\n  return %wn, %mn, %vn\n}\n",
+      {counting({8}), counting({4, 8}, -12), counting({8}, 2), counting({8}, 3)});
+  std::vector<std::string> exchanged;
+  for_each_collective(run.local, "f", [&](const ir::Function& f, const ir::Node& n, int64_t) {
+    exchanged.push_back(n.op->name + " " + f.type(n.results[0]).str());
+  });
+  EXPECT_EQ(exchanged, std::vector<std::string>{"all_gather f32[8]"}) << local_text(run);
+}
+
+// Positions, and what follows from them, are computed where they are wanted.
+TEST(Shards, AMaskOfPositionsIsNotGathered) {
+  ShardedRun run = same(
+      "func @f(%x: f32[8@tp,8], %y: f32[8,8@tp]) -> (f32[8,8], f32[8,8]) {\n  %i = iota() {shape=[8,8], axis=0, dtype=i32} : i32[8@tp,8]\n"
+      "  %j = iota() {shape=[8,8], axis=1, dtype=i32}\n  %m = le(%j, %i) : bool[8@tp,8]\n  %z = constant() {value=f32[8,8] {splat 0}}\n"
+      "  %a = select(%m, %x, %z)\n  %b = select(%m, %y, %z)\n  %p = exp(%a) : f32[8@tp,8]\n  %q = exp(%b) : f32[8,8@tp]\n"
+      "  return %p, %q\n}\n",
+      {counting({8, 8}, -30), counting({8, 8}, -40)});
+  EXPECT_FALSE(says(local_text(run), "bool") && says(local_text(run), "all_")) << local_text(run);
+}
+
+TEST(Shards, WhatALoopOrAReshapeGathersIsSaid) {
+  ShardedRun loop = same(
+      "func @body(%c: f32[2], %x: f32[2]) -> (f32[2]) {\n  %n = add(%c, %x)\n  return %n\n}\n"
+      "func @f(%c: f32[2], %x: f32[4@tp,2]) -> (f32[2]) {\n  %y = scan(%c, %x) {body=@body, carries=1, length=[4]}\n  return %y\n}\n",
+      {counting({2}), counting({4, 2})});
+  ASSERT_EQ(loop.remarks.size(), 1u);
+  EXPECT_EQ(loop.remarks[0],
+            "scan runs all iterations on every rank, but dimension 0 of %x, of which each takes a slice, is sharded over {tp}: %x is "
+            "gathered, 32 bytes on every rank");
+  ShardedRun reshape = same(
+      "func @f(%x: f32[12@tp]) -> (f32[3,4]) {\n  %e = exp(%x)\n  %y = reshape(%e) {shape=[3,4]}\n  %z = tanh(%y)\n  return %z\n}\n",
+      {counting({12}, -12)});
+  ASSERT_EQ(reshape.remarks.size(), 1u) << print(reshape.local);
+  EXPECT_EQ(reshape.remarks[0], "reshape to f32[3,4] has no dimension that 4 shards along {tp} divide: %e is gathered, 48 bytes on every rank");
+}
+
+// The ranks round %s in their own ways, perhaps: they agree before they take a branch in which they exchange something.
+TEST(Shards, RanksAgreeOnABranchInWhichTheyExchange) {
+  const std::string branches =
+      "func @yes(%x: f32[8]) -> (f32[]) {\n  %s = reduce_sum(%x) {axes=[0]}\n  return %s\n}\n"
+      "func @no(%x: f32[8]) -> (f32[]) {\n  %s = reduce_max(%x) {axes=[0]}\n  return %s\n}\n";
+  const std::string tail = "  %y = cond(%p, %x) {then=@yes, else=@no}\n  return %y\n}\n";
+  ShardedRun by_float = same(branches + "func @f(%x: f32[8@tp], %s: f32[]) -> (f32[]) {\n  %z = constant() {value=f32[] {0}}\n  %p = lt(%z, %s)\n" + tail,
+                             {counting({8}), counting({})});
+  EXPECT_TRUE(says(local_text(by_float), "all_reduce(%p)")) << local_text(by_float);
+  ShardedRun by_count = same(branches + "func @f(%x: f32[8@tp], %s: i32[]) -> (f32[]) {\n  %z = constant() {value=i32[] {0}}\n  %p = lt(%z, %s)\n" + tail,
+                             {counting({8}), Literal::scalar_int(DType::kI32, 3)});
+  EXPECT_FALSE(says(local_text(by_count), "all_reduce(%p)")) << local_text(by_count);
+  EXPECT_TRUE(says(local_text(by_count), "all_reduce")) << local_text(by_count);
+}
+
+TEST(Shards, RanksAgreeOnTheEndOfALoopInWhichTheyExchange) {
+  ShardedRun run = same(
+      "func @more(%c: f32[8]) -> (bool[]) {\n  %s = reduce_sum(%c) {axes=[0]}\n  %l = constant() {value=f32[] {1}}\n  %p = lt(%l, %s)\n  return %p\n}\n"
+      "func @half(%c: f32[8]) -> (f32[8]) {\n  %h = constant() {value=f32[8] {splat 0.5}}\n  %n = mul(%c, %h)\n  return %n\n}\n"
+      "func @f(%c: f32[8@tp]) -> (f32[8]) {\n  %y = while(%c) {cond=@more, body=@half, consts=0}\n  return %y\n}\n",
+      {counting({8})});
+  EXPECT_TRUE(says(local_text(run), "cond=@more.agreed")) << local_text(run);
+}
+
+// A kernel of the user's whose factors say what may be split runs on the parts, as does its reference.
+TEST(Shards, AUserKernelWithAReferenceIsSplitByItsFactors) {
+  ShardedRun run = same(
+      "func @ref(%x: f32[12]) -> (f32[12]) {\n  %l = logistic(%x)\n  %y = mul(%x, %l)\n  return %y\n}\n"
+      "func @f(%x: f32[12@tp]) -> (f32[12]) {\n  %y = custom_call(%x) {name=\"swish\", cpp=\"\", signature=\"f32[n] -> f32[n]\", "
+      "factors=\"n->n\", reference=[@ref]}\n  return %y\n}\n",
+      {counting({12}, -6)});
+  EXPECT_TRUE(says(local_text(run), "custom_call(%x)") && says(local_text(run), "%y = custom_call") && says(local_text(run), "f32[3]"))
+      << local_text(run);
+  EXPECT_TRUE(run.remarks.empty()) << run.remarks[0];
+}
+
 TEST(Padding, MoreThanMayBeGatheredIsRefused) {
   ir::Module m = parsed("func @f(%x: f32[5@tp] allow_padding) -> (i32[5]) {\n  %s = argsort(%x) {axis=0}\n  return %s\n}\n");
   ir::Target target;

@@ -334,11 +334,15 @@ Factors custom_call_factors(const TypedOp& op) {
         } else {
           char letter = (*own)[i][static_cast<size_t>(d - call.leading)];
           if (!by_letter.count(letter)) {
-            bool pass = std::any_of(letters->results.begin(), letters->results.end(),
-                                    [&](const std::string& r) { return r.find(letter) != std::string::npos; });
-            by_letter[letter] =
-                f.add(std::string(1, letter), size, pass ? Factors::Kind::kPass : Factors::Kind::kReduce,
-                      pass ? kernel_ir::Combiner::kNone : kernel_ir::Combiner::kSum);
+            // What one result has and another sums over cannot be cut: a part would give the other a share of its sum.
+            auto with = std::count_if(letters->results.begin(), letters->results.end(),
+                                      [&](const std::string& r) { return r.find(letter) != std::string::npos; });
+            bool pass = with == std::ssize(letters->results), sum = with == 0;
+            by_letter[letter] = f.add(std::string(1, letter), size,
+                                      pass  ? Factors::Kind::kPass
+                                      : sum ? Factors::Kind::kReduce
+                                            : Factors::Kind::kReplicate,
+                                      sum ? kernel_ir::Combiner::kSum : kernel_ir::Combiner::kNone);
           }
           t.push_back({by_letter[letter]});
         }
