@@ -99,7 +99,10 @@ Tensor square(const Arg& x) { return x * x; }
 Tensor softplus(const Arg& x) {
   AtSite at(x);
   const Tensor& t = need_tensor(x, "softplus");
-  return maximum(t, zeros_like(t)) + log1p(exp(-abs(t)));
+  // Both sides of 0 have one formula, whose derivatives agree at 0: those of max and abs would not.
+  Tensor zero = zeros_like(t);
+  auto positive = ge(t, zero);
+  return select(positive, t, zero) + log1p(exp(select(positive, -t, t)));
 }
 
 Tensor log_sigmoid(const Arg& x) {
@@ -116,8 +119,9 @@ Tensor leaky_relu(const Arg& x, double slope) {
 Tensor elu(const Arg& x, double alpha) {
   AtSite at(x);
   const Tensor& t = need_tensor(x, "elu");
-  // Where x is positive the other branch must not overflow: its derivative would be NaN.
-  return select(gt(t, 0), t, alpha * expm1(minimum(t, 0)));
+  // Where x is positive the other branch must not overflow: its derivative would be NaN. (minimum would halve the slope at 0.)
+  auto positive = gt(t, 0);
+  return select(positive, t, alpha * expm1(select(positive, zeros_like(t), t)));
 }
 
 Tensor selu(const Arg& x) {

@@ -13,6 +13,11 @@ Tensor distance(const Arg& x, const Arg& y) {
   return sqrt(sum(d * d, {-1}) + 1e-12);  // differentiable where x and y are equal
 }
 
+// log(x), at least -100, and -100 without a slope where x is 0: the slope of log would be infinite there, and NaN times a weight of 0.
+Tensor bounded_log(const Tensor& log_of_others, const Tensor& zero) {
+  return select(zero, full(log_of_others.shape(), -100, log_of_others.dtype()), at_least(log_of_others, -100));
+}
+
 }  // namespace
 
 Tensor mse(const Arg& x, const Arg& target) {
@@ -38,7 +43,10 @@ Tensor bce_with_logits(const Arg& logits, const Arg& target) {
 
 Tensor bce(const Arg& probability, const Arg& target) {
   AtSite at(probability);
-  Tensor yes = at_least(log(probability), -100), no = at_least(log1p(-probability), -100);
+  const Tensor& p = probability.tensor();
+  Tensor zero = eq(p, 0), one = eq(p, 1);
+  Tensor yes = bounded_log(log(select(zero, full(p.shape(), 1, p.dtype()), p)), zero);
+  Tensor no = bounded_log(log1p(-select(one, zeros_like(p), p)), one);
   return -(target * yes + (1 - target) * no);
 }
 
@@ -61,7 +69,10 @@ Tensor smooth_cross_entropy(const Arg& logits, const Arg& labels, double smoothi
 
 Tensor soft_cross_entropy(const Arg& logits, const Arg& target) {
   AtSite at(logits);
-  return -sum(target * log_softmax(logits, -1), {-1});
+  // A class of probability 0 that has no weight adds 0, and not 0 times infinity.
+  Tensor log_p = log_softmax(logits, -1);
+  Tensor impossible = eq(target, 0) & is_inf(log_p);
+  return -sum(target * select(impossible, zeros_like(log_p), log_p), {-1});
 }
 
 Tensor cosine_similarity(const Arg& x, const Arg& y, double eps) {

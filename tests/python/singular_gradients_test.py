@@ -149,11 +149,16 @@ FINITE = [x for x in ALL if np.isfinite(x)]
 NORMAL = [x for x in FINITE if x == 0 or abs(x) > 1e-30]  # 1e40 is a slope of slopes beside subnormals
 MODERATE = [x for x in ALL if abs(x) < 100]
 SMOOTH = {
+    "softplus": (nb.softplus, sigmoid, lambda x: sigmoid(x) * sigmoid(-x), ALL),
+    "log_sigmoid": (nb.log_sigmoid, lambda x: sigmoid(-x), lambda x: -sigmoid(x) * sigmoid(-x), ALL),
     "sigmoid": (nb.sigmoid, lambda x: sigmoid(x) * sigmoid(-x),
                 lambda x: sigmoid(x) * sigmoid(-x) * (1 - 2 * sigmoid(x)), ALL),
     "tanh": (nb.tanh, lambda x: 1 - np.tanh(x)**2, lambda x: -2 * np.tanh(x) * (1 - np.tanh(x)**2), ALL),
+    "elu": (nb.elu, *exponential(1, 1), ALL),
+    "elu 0.5": (lambda x: nb.elu(x, 0.5), *exponential(0.5, 1), ALL),
     "celu": (nb.celu, *exponential(1, 1), ALL),
     "celu 2": (lambda x: nb.celu(x, 2.0), *exponential(2, 2), ALL),
+    "nn celu 0.5": (lambda x: nb.nn.functional.celu(x, 0.5), *exponential(0.5, 0.5), ALL),
     "sinc": (nb.sinc, lambda x: sinc_slopes(x)[0], lambda x: sinc_slopes(x)[1], MODERATE),
     "expm1": (nb.expm1, np.exp, np.exp, [x for x in ALL if x < 80]),
     "exp": (nb.exp, np.exp, np.exp, [x for x in ALL if x < 80]),
@@ -201,6 +206,8 @@ def test_hypot_is_smooth_away_from_the_origin(x, y, scale):
     np.testing.assert_allclose(np.asarray(slope), np.array([x, y]) / r, rtol=1e-12, atol=1e-15)
     want = np.array([[y * y, -x * y], [-x * y, x * x]]) / r**3
     np.testing.assert_allclose(np.asarray(curve) * scale, want, rtol=1e-9, atol=1e-12)
+    angle = nb.grad(lambda v: nb.atan2(v[0], v[1]))(nb.asarray([x * scale, y * scale], "float32"))
+    np.testing.assert_allclose(np.asarray(angle) * scale, np.array([y, -x]) / r**2, rtol=1e-5, atol=1e-6)
 
 
 def test_norms_at_zero_have_the_slope_zero():
@@ -218,15 +225,28 @@ INF = np.inf
 @pytest.mark.parametrize("wrap", [lambda g: g, nb.jit], ids=["eager", "jit"])
 def test_losses_of_impossible_classes(wrap):
     logits, labels = nb.asarray([[0.0, -INF], [-INF, 1.0]]), nb.asarray([0, 1])
-    weight = nb.asarray([1.0, 2.0])
-    for loss in (lambda x: nb.nn.cross_entropy_loss(x, labels),
+    hot, weight = nb.asarray([[1.0, 0.0], [0.0, 1.0]]), nb.asarray([1.0, 2.0])
+    for loss in (lambda x: nb.nn.cross_entropy_loss(x, labels), lambda x: nb.nn.cross_entropy_loss(x, hot),
                  lambda x: nb.nn.cross_entropy_loss(x, labels, weight=weight),
                  lambda x: nb.nn.nll_loss(nb.log_softmax(x), labels)):
         value, slope = wrap(nb.value_and_grad(loss))(logits)
         assert value.item() == 0
         np.testing.assert_array_equal(np.asarray(slope), 0)
     for smoothed in (lambda x: nb.nn.cross_entropy_loss(x, labels, label_smoothing=0.1),
+                     lambda x: nb.nn.cross_entropy_loss(x, hot, label_smoothing=0.1),
                      lambda x: nb.nn.cross_entropy_loss(x, labels, label_smoothing=0.1, weight=weight)):
         value, slope = wrap(nb.value_and_grad(smoothed))(logits)
         assert value.item() == INF  # a class that cannot be has a share of the label
         assert np.isfinite(np.asarray(slope)).all()
+
+
+@pytest.mark.parametrize("wrap", [lambda g: g, nb.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_binary_cross_entropy_of_certain_predictions(wrap, dtype):
+    p, y = np.array([0.0, 1.0, 0.25, 0.0, 1.0], dtype), np.array([0.0, 1.0, 1.0, 1.0, 0.0], dtype)
+    loss = np.asarray(wrap(lambda p: nb.nn.binary_cross_entropy(p, y, reduction="none"))(p)).astype(np.float64)
+    np.testing.assert_allclose(loss, [0, 0, -np.log(0.25), 100, 100], rtol=1e-3)
+    slope = wrap(nb.grad(lambda p: nb.nn.binary_cross_entropy(p, y, reduction="sum")))(nb.asarray(p))
+    np.testing.assert_allclose(np.asarray(slope).astype(np.float64), [1, -1, -4, 0, 0], rtol=1e-3)
+    curve = wrap(nb.grad(lambda p: nb.sum(nb.grad(lambda p: nb.nn.binary_cross_entropy(p, y, reduction="sum"))(p))))
+    assert np.isfinite(np.asarray(curve(nb.asarray(p))).astype(np.float64)).all()

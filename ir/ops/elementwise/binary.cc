@@ -94,6 +94,16 @@ Val push_pow_exponent(const Push& p) {
   return ir::select(positive, p.t * p.y * apply("log", ir::select(positive, a, a.b->like(a, 1))), zero);
 }
 
+// t times x[which] / (x0^2 + x1^2). Both are divided by the larger one first, because squares of 1e-30 and 1e30 leave the range of
+// f32. The quotient does not depend on that divisor, so no derivative of it is taken.
+Val push_atan2(const Push& p, int which) {
+  Val a = p.x[0], b = p.x[1], zero = a.b->zeros_like(a);
+  Val size = apply("stop_gradient", apply("maximum", apply("abs", a), apply("abs", b)));
+  size = ir::select(apply("eq", size, zero), a.b->like(size, 1), size);
+  Val u = a / size, v = b / size;
+  return p.t * ((which == 0 ? u : v) / (u * u + v * v)) / size;
+}
+
 std::vector<ElementwiseSpec> arithmetic_rows() {
   ir::Linearity quotient = ir::linear_in_each({0});
   quotient.claims[0].floats_only = true;
@@ -144,9 +154,8 @@ std::vector<ElementwiseSpec> arithmetic_rows() {
       with(binary(
                "atan2", "The angle of the point (b, a) in (-pi, pi]; atan2(0, 0) is 0.",
                +[](const double* x) { return std::atan2(x[0], x[1]); }, nullptr,
-               +[](const Push& p) { return p.t * p.x[1] / (p.x[0] * p.x[0] + p.x[1] * p.x[1]); },
-               +[](const Push& p) { return -(p.t * p.x[0] / (p.x[0] * p.x[0] + p.x[1] * p.x[1])); }, between(0.3, 3),
-               between(-3, 3)),
+               +[](const Push& p) { return push_atan2(p, 1); }, +[](const Push& p) { return -push_atan2(p, 0); },
+               between(0.3, 3), between(-3, 3)),
            ir::not_linear(), false, 20),
       with(binary(
                "maximum",
