@@ -399,6 +399,30 @@ Interval Dim::bounds() const {
     if (!t.factors.empty()) (t.coefficient > 0 ? up : down) = true;
   }
   if (up && down) sum = polynomial_of(*terms_).bounds();
+  // floordiv(x, k) is (x - mod(x, k)) / k. Times all the k, the sum has x itself in the place of its quotients, and terms
+  // of x cancel: 2 * (n - floordiv(n, 2)) is n + mod(n, 2).
+  auto is_quotient = [](const auto& f) { return f->kind == AtomKind::kFloorDiv && f->b.is_static(); };
+  auto divisor = [&](const Term& t) {
+    int64_t k = 1;
+    for (const auto& f : t.factors) k = is_quotient(f) ? saturating_mul(k, f->b.value()) : k;
+    return k;
+  };
+  constexpr int64_t kMostScale = 1 << 20;
+  constexpr size_t kMostTerms = 16;
+  int64_t scale = 1;
+  for (const Term& t : *terms_) scale = std::max(scale, divisor(t)) > kMostScale ? INT64_MAX : std::lcm(scale, divisor(t));
+  if (up && down && scale > 1 && scale <= kMostScale && terms_->size() <= kMostTerms) {
+    Dim scaled = 0;
+    for (const Term& t : *terms_) {
+      Dim product = saturating_mul(t.coefficient, scale / divisor(t));
+      for (const auto& f : t.factors)
+        product = product * (is_quotient(f) ? f->a - mod(f->a, f->b) : from_terms({{1, {f}}}));
+      scaled = scaled + product;
+    }
+    Interval x = scaled.bounds();
+    if (x.min != INT64_MIN) sum.min = std::max(sum.min, -floor_div(-x.min, scale));
+    if (x.max != INT64_MAX) sum.max = std::min(sum.max, floor_div(x.max, scale));
+  }
   if (!facts) return sum;
   // A fact is >= 0: what is left of the sum without it is a lower bound, too. Bare symbols end the recursion.
   Dim bare = substitute([](const SymbolRef& s) {

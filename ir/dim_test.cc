@@ -233,6 +233,20 @@ TEST(Dim, BoundsOfAProductAreTheProductOfTheBounds) {
   EXPECT_EQ((b - n).bounds().max, 6);
 }
 
+TEST(Dim, QuotientsAreComparedWithWhatTheyDivide) {
+  Dim n = Dim::symbol(std::make_shared<const Symbol>(Symbol{"n", 1, 64, 1}));
+  auto half = [](const Dim& d) { return Dim::floordiv(d, 2); };
+  EXPECT_EQ(Dim::less_equal(half(n), n), true);
+  EXPECT_EQ(Dim::less_equal(half(n) + Dim::floordiv(n, 3), n), true);
+  EXPECT_EQ(Dim::less_equal(Dim::floordiv(n + 7, 8) * 8, n + 7), true);
+  EXPECT_EQ(Dim::less_equal(n, Dim::floordiv(n + 7, 8) * 8), true);
+  EXPECT_EQ(Dim::less_equal(half(n) * 3, n), std::nullopt);
+  EXPECT_EQ(Dim::less_equal(n + 1, half(n)), false);
+  EXPECT_EQ((n - half(n)).bounds().min, 1);
+  EXPECT_EQ((n - half(n)).bounds().max, 32);
+  EXPECT_EQ((half(n) * (n - half(n))).bounds().max, 32 * 32);
+}
+
 TEST(Dim, FactsDecideWhatBoundsCannot) {
   auto plain = [](const char* name) { return std::make_shared<const Symbol>(Symbol{name, 1, 8, 1}); };
   Dim a = Dim::symbol(plain("a")), b = Dim::symbol(plain("b")), c = Dim::symbol(plain("c"));

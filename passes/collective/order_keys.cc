@@ -18,7 +18,9 @@ bool is_extreme(const ir::Function& f, const Node& n) {
   return (combiner == "max" || combiner == "min") && n.attrs.get_int("shards") > 1;
 }
 
-Val number(Val like, int64_t value) { return ir::broadcast_in_dim(like.b->constant(Literal::scalar_int(like.dtype(), value)), like.shape(), {}); }
+Val number(Val like, int64_t value) {
+  return ir::broadcast_in_dim(like.b->constant(Literal::scalar_int(like.dtype(), value)), like.shape(), {});
+}
 
 // The bits of negative numbers count downwards: all but the sign are inverted, which its own inverse undoes.
 Val with_order(Val bits) {

@@ -40,7 +40,8 @@ using kernel_ir::Combiner;
 class FunctionPartition {
  public:
   FunctionPartition(const Function& f, PartitionContext& context, LoopSums pending, size_t consts)
-      : f_(f), all_(context), sharded_(context.sharded), local_(context.local), mesh_(context.mesh), rank_(context.rank), context_(context.pass),
+      : f_(f), all_(context), sharded_(context.sharded), local_(context.local), mesh_(context.mesh),
+        rank_(context.rank), context_(context.pass),
         most_(context.most), bodies_(context.bodies), pending_(std::move(pending)), consts_(consts),
         b_(f.name, context.pass.ops, &context.local), parts_(f.values.size()), summed_(f.values.size(), false) {}
 

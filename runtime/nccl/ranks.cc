@@ -35,11 +35,10 @@ CudaAddress address(const void* at) { return reinterpret_cast<CudaAddress>(at); 
 /// ncclDataType_t; -1: NCCL does not calculate with it.
 int type_of(format::DType dtype) {
   switch (dtype) {
-    case format::DType::Bool: return kUint8;
+    case format::DType::Bool: case format::DType::U8: return kUint8;
     case format::DType::I8: return kInt8;
     case format::DType::I32: return kInt32;
     case format::DType::I64: return kInt64;
-    case format::DType::U8: return kUint8;
     case format::DType::U32: return kUint32;
     case format::DType::U64: return kUint64;
     case format::DType::F16: return kFloat16;
@@ -53,10 +52,8 @@ int type_of(format::DType dtype) {
 int op_of(Reduction reduction) {
   switch (reduction) {
     case Reduction::Prod: return kProd;
-    case Reduction::Max:
-    case Reduction::Or: return kMax;
-    case Reduction::Min:
-    case Reduction::And: return kMin;
+    case Reduction::Max: case Reduction::Or: return kMax;
+    case Reduction::Min: case Reduction::And: return kMin;
     default: return kSum;
   }
 }
@@ -126,12 +123,13 @@ struct Channel {
 
 }  // namespace
 
-// NCCL takes the other operand where one of a maximum or minimum of floats is NaN: compilers exchange integers instead.
+// If an operand of such a reduction is NaN, NCCL takes the other one. Compilers exchange integers instead.
+static bool drops_nan(Reduction reduction, format::DType dtype) {
+  return (reduction == Reduction::Max || reduction == Reduction::Min) && is_float(static_cast<DType>(dtype));
+}
 bool combines(Reduction reduction, format::DType dtype) {
   bool logical = reduction == Reduction::And || reduction == Reduction::Or;
-  bool extreme = reduction == Reduction::Max || reduction == Reduction::Min;
-  if (extreme && is_float(static_cast<DType>(dtype))) return false;
-  return type_of(dtype) >= 0 && (!logical || dtype == format::DType::Bool);
+  return !drops_nan(reduction, dtype) && type_of(dtype) >= 0 && (!logical || dtype == format::DType::Bool);
 }
 
 namespace {
@@ -283,10 +281,7 @@ class Rank final : public comm::StreamCommunicator {
         Diagnostic d = error(Code::kBadOption, "NCCL has no {} of {} by {}, which `{}` asks for", comm::op_name(call->kind()),
                              name_of(static_cast<DType>(call->dtype())), format::EnumNameReduction(call->reduction()),
                              format::view(at->label()));
-        const bool extreme = call->reduction() == Reduction::Max || call->reduction() == Reduction::Min;
-      d.help = extreme && is_float(static_cast<DType>(call->dtype()))
-                   ? "compile it again: NCCL drops NaN from extremes of floats, and programs exchange integers instead"
-                   : "run it with --engine mpi, which exchanges through the host's memory";
+        d.help = drops_nan(call->reduction(), call->dtype()) ? "compile the program again" : "run it with --engine mpi";
         return d;
       }
     return Ok{};

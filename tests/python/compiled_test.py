@@ -206,6 +206,65 @@ def test_minus_one_divides_sizes_that_change():
         nb.jit(lambda x: nb.reshape(x, (-1, 5)), dynamic_dims={0: {0: "n"}})(x)
 
 
+SHIFTED = [
+    lambda x: x[:, 1:],
+    lambda x: nb.reshape(x[:, 1:], (-1,)),
+    lambda x: x[:, 1:].T @ x[:, :-1],
+    lambda x: nb.concatenate([x[:, 1:], x], axis=1),
+    lambda x: nb.grad(lambda w: nb.sum((w[:, 1:] - w[:, :-1]) ** 2))(x),
+    lambda x: nb.astype(x[:, :-1], "int32") @ nb.ones((x.shape[1] - 1, 3), "int32"),
+    lambda x: x[:, : x.shape[1] // 2],
+    lambda x: x[:, : x.shape[1] // 2][:, :, None] * x[:, None, x.shape[1] // 2:],
+    lambda x: x[1:, 1:] * 2.0,
+    lambda x: nb.sum(x[:, 1:], axis=0),
+]
+
+
+@pytest.mark.parametrize("f", SHIFTED)
+def test_two_dynamic_dimensions_with_a_shift(f):
+    g = nb.jit(f, dynamic_dims={0: {0: ("b", 2, 8), 1: ("t", 2, 16)}})
+    for shape in ((4, 6), (2, 2), (8, 16), (3, 15)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        assert np.allclose(g(x).numpy(), f(nb.asarray(x)).numpy()), shape
+
+
+SIZES_AS_NUMBERS = [
+    lambda x: x / x.shape[1],
+    lambda x: x.shape[1] / x,
+    lambda x: x * (x.shape[1] / 2) + x.shape[0] ** 2,
+    lambda x: x + x.shape[1] * 0.5 - 1.5 * x.shape[0],
+    lambda x: nb.arange(x.shape[1]) + x,
+    lambda x: x + nb.arange(1, x.shape[1] + 1, dtype="float32"),
+    lambda x: x[:, ::1] + nb.arange(x.shape[1] - 1, -1, -1),
+    lambda x: nb.arange(x.shape[1])[None, :] < nb.arange(x.shape[0])[:, None],
+    lambda x: nb.where(nb.arange(x.shape[1]) < x.shape[1] - 2, x, 0.0),
+    lambda x: nb.reshape(x, (x.shape[0] * x.shape[1],)),
+    lambda x: nb.sqrt(x.shape[1]) * x,
+    lambda x: nb.sum(x) / (x.shape[0] * x.shape[1]),
+    lambda x: nb.astype(x, "int8") + x.shape[0],
+    lambda x: nb.astype(x, "float64") * x.shape[0],
+    lambda x: x * (x.shape[0] - 5),
+    lambda x: nb.full((2,), x.shape[0]),
+    lambda x: x + nb.asarray(x.shape[0]),
+    lambda x: nb.asarray(x.shape[1] > 3),
+]
+
+
+@pytest.mark.parametrize("f", SIZES_AS_NUMBERS)
+def test_dynamic_sizes_are_numbers(f):
+    g = nb.jit(f, dynamic_dims={0: {0: ("b", 1, 8), 1: ("t", 2, 16)}})
+    for shape in ((4, 6), (1, 2), (8, 16)):
+        x = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
+        got, want = g(x), f(nb.asarray(x))
+        assert got.dtype == want.dtype and np.allclose(got.numpy(), want.numpy()), shape
+
+
+def test_a_range_that_may_be_negative_is_refused():
+    f = nb.jit(lambda x: nb.arange(3, x.shape[0]), dynamic_dims={0: {0: ("n", 1, 8)}})
+    with pytest.raises(nb.Error, match="arange: from 3 to n by 1 are n-3 elements, which may be less than 0"):
+        f(nb.ones((4,)))
+
+
 def test_sizes_without_a_bound_grow():
     f = nb.jit(lambda x: nb.sum(x), dynamic_dims={0: {0: "n"}})
     assert f(nb.ones((3,))).item() == 3.0 and f(nb.ones((1000,))).item() == 1000.0

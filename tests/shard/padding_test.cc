@@ -214,7 +214,8 @@ TEST(Shards, WhatALoopOrAReshapeGathersIsSaid) {
       "func @f(%x: f32[12@tp]) -> (f32[3,4]) {\n  %e = exp(%x)\n  %y = reshape(%e) {shape=[3,4]}\n  %z = tanh(%y)\n  return %z\n}\n",
       {counting({12}, -12)});
   ASSERT_EQ(reshape.remarks.size(), 1u) << print(reshape.local);
-  EXPECT_EQ(reshape.remarks[0], "reshape to f32[3,4] has no dimension that 4 shards along {tp} divide: %e is gathered, 48 bytes on every rank");
+  EXPECT_EQ(reshape.remarks[0],
+            "reshape to f32[3,4] has no dimension that 4 shards along {tp} divide: %e is gathered, 48 bytes on every rank");
 }
 
 // The ranks round %s in their own ways, perhaps: they agree before they take a branch in which they exchange something.
@@ -223,18 +224,21 @@ TEST(Shards, RanksAgreeOnABranchInWhichTheyExchange) {
       "func @yes(%x: f32[8]) -> (f32[]) {\n  %s = reduce_sum(%x) {axes=[0]}\n  return %s\n}\n"
       "func @no(%x: f32[8]) -> (f32[]) {\n  %s = reduce_max(%x) {axes=[0]}\n  return %s\n}\n";
   const std::string tail = "  %y = cond(%p, %x) {then=@yes, else=@no}\n  return %y\n}\n";
-  ShardedRun by_float = same(branches + "func @f(%x: f32[8@tp], %s: f32[]) -> (f32[]) {\n  %z = constant() {value=f32[] {0}}\n  %p = lt(%z, %s)\n" + tail,
-                             {counting({8}), counting({})});
+  auto chosen_by = [&](const std::string& dtype) {
+    return branches + "func @f(%x: f32[8@tp], %s: " + dtype + "[]) -> (f32[]) {\n  %z = constant() {value=" + dtype +
+           "[] {0}}\n  %p = lt(%z, %s)\n" + tail;
+  };
+  ShardedRun by_float = same(chosen_by("f32"), {counting({8}), counting({})});
   EXPECT_TRUE(says(local_text(by_float), "all_reduce(%p)")) << local_text(by_float);
-  ShardedRun by_count = same(branches + "func @f(%x: f32[8@tp], %s: i32[]) -> (f32[]) {\n  %z = constant() {value=i32[] {0}}\n  %p = lt(%z, %s)\n" + tail,
-                             {counting({8}), Literal::scalar_int(DType::kI32, 3)});
+  ShardedRun by_count = same(chosen_by("i32"), {counting({8}), Literal::scalar_int(DType::kI32, 3)});
   EXPECT_FALSE(says(local_text(by_count), "all_reduce(%p)")) << local_text(by_count);
   EXPECT_TRUE(says(local_text(by_count), "all_reduce")) << local_text(by_count);
 }
 
 TEST(Shards, RanksAgreeOnTheEndOfALoopInWhichTheyExchange) {
   ShardedRun run = same(
-      "func @more(%c: f32[8]) -> (bool[]) {\n  %s = reduce_sum(%c) {axes=[0]}\n  %l = constant() {value=f32[] {1}}\n  %p = lt(%l, %s)\n  return %p\n}\n"
+      "func @more(%c: f32[8]) -> (bool[]) {\n  %s = reduce_sum(%c) {axes=[0]}\n  %l = constant() {value=f32[] {1}}\n"
+      "  %p = lt(%l, %s)\n  return %p\n}\n"
       "func @half(%c: f32[8]) -> (f32[8]) {\n  %h = constant() {value=f32[8] {splat 0.5}}\n  %n = mul(%c, %h)\n  return %n\n}\n"
       "func @f(%c: f32[8@tp]) -> (f32[8]) {\n  %y = while(%c) {cond=@more, body=@half, consts=0}\n  return %y\n}\n",
       {counting({8})});

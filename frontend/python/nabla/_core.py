@@ -6,7 +6,7 @@ import functools
 import operator
 
 from . import _nabla
-from ._nabla import DType, Error, Tensor
+from ._nabla import Dim, DType, Error, Tensor
 
 _NAMES = {name: getattr(DType, name) for name in DType.__members__}
 _PYTHON = {bool: DType.bool, int: DType.int32, float: DType.float32}
@@ -53,7 +53,8 @@ def whole(value):
 
 
 def asarray(x, dtype=None):
-    """A tensor of x: a tensor, a number, nested lists of numbers, or an array (buffer protocol or DLPack), copied.
+    """A tensor of x: a tensor, a number, nested lists of numbers, or an array (buffer protocol or DLPack), copied. A
+    size of a traced tensor that is known only at run time is a number too.
 
     Without `dtype`: Python's bools are bool, ints int32, floats the default dtype; arrays and NumPy's scalars keep
     theirs, alone and in lists: np.float64(0.1) is float64. With one,
@@ -67,6 +68,8 @@ def asarray(x, dtype=None):
         if dtype is None and isinstance(x, float):
             dtype = default_float()
         return _nabla.from_numbers(x, None if dtype is None else dtype_of(dtype))
+    if isinstance(x, Dim):
+        return of_size(x) if dtype is None else astype(of_size(x), dtype)
     if isinstance(x, range):
         x = list(x)
     if isinstance(x, (list, tuple)):
@@ -166,13 +169,23 @@ DType.__call__ = _value
 Tensor._exact = None  # of a weak tensor: the float64 tensor that it was rounded from
 
 
-def weak(exact):
-    """A tensor that stands for a Python float: `exact`, a float64 tensor, in the default dtype.
+def of_size(dim):
+    """The weak int32 scalar of a size that is known only at run time. It is promoted as a Python int is."""
+    low = dim.bounds[0]
+    if low >= 0:
+        return weak(_nabla.emit("element_count", [], {"shape": [dim], "dtype": DType.int64})[0])
+    count = _nabla.emit("element_count", [], {"shape": [dim - low], "dtype": DType.int64})[0]
+    return weak(_nabla.emit("add", [count, _nabla.from_numbers(low, DType.int64)], {})[0])
 
-    Beside floating tensors it takes their dtype, as Python's floats do, and is converted from `exact`: a float that
+
+def weak(exact):
+    """A tensor that stands for a Python number: `exact`, a float64 or int64 tensor, in the dtype that it has alone.
+
+    Beside other tensors it takes their dtype, as Python's numbers do, and is converted from `exact`: a float that
     nabla.jit traces is not rounded to float32 before it meets float64.
     """
-    out = exact._copied() if exact.dtype == default_float() else astype(exact, default_float())
+    dtype = default_float() if exact.dtype.is_float() else DType.int32
+    out = exact._copied() if exact.dtype == dtype else astype(exact, dtype)
     out._exact = exact
     return out
 
@@ -197,7 +210,7 @@ def weakly(f):
         if named or not all(x._exact is not None if isinstance(x, Tensor) else is_number(x) for x in xs):
             return f(*xs, **named)
         out = f(*[x._exact if isinstance(x, Tensor) else x for x in xs])
-        return weak(out) if out.dtype == DType.float64 else out
+        return weak(out) if out.dtype in (DType.float64, DType.int64) else out
 
     return made
 
@@ -247,7 +260,8 @@ def result_type(*xs):
         if isinstance(x, Tensor) and x._exact is None:
             dtype = x.dtype if dtype is None else promote_types(dtype, x.dtype)
         else:
-            rank = 0 if isinstance(x, bool) else 1 if isinstance(x, int) else 2
+            weak_int = isinstance(x, Tensor) and x._exact.dtype.is_integer()
+            rank = 0 if isinstance(x, bool) else 1 if isinstance(x, int) or weak_int else 2
             kind = rank if kind is None else max(kind, rank)
     if dtype is None:
         return (DType.bool, DType.int32, default_float())[kind or 0]

@@ -17,7 +17,7 @@ _NUMBERS = (Tensor, bool, int, float)
 
 def _takes(x):
     """Whether an operator takes this other operand."""
-    return isinstance(x, _NUMBERS + (list, tuple)) or hasattr(x, "__array__") or hasattr(x, "__dlpack__")
+    return isinstance(x, _NUMBERS + (list, tuple, _nabla.Dim)) or hasattr(x, "__array__") or hasattr(x, "__dlpack__")
 
 
 def _operator(function, doc):
@@ -62,8 +62,31 @@ def _attach_operators():
     Tensor.__pos__ = lambda x: x
     Tensor.__abs__ = weakly(unary.abs)
     Tensor.__invert__ = unary.bitwise_not
+    _attach_size_operators()
     # NumPy arrays on the left leave operators to the tensor.
     Tensor.__array_priority__ = 100
+
+
+def _attach_size_operators():
+    """Sizes that are known only at run time are numbers: where the result is no size, it is a tensor."""
+    for name, (function, _) in _BINARY.items():
+        if name == "matmul":
+            continue
+        for method, operator_of in ((f"__{name}__", _operator), (f"__r{name}__", _reflected)):
+            setattr(_nabla.Dim, method, _size_or_tensor(getattr(_nabla.Dim, method, None), operator_of(function, "")))
+    for name, function in _COMPARED.items():
+        if name not in ("eq", "ne"):  # whether two sizes are the same one is known while the program is made
+            setattr(_nabla.Dim, f"__{name}__", _operator(function, f"Where self {name} other: a bool tensor."))
+    _nabla.Dim.__neg__ = lambda x: 0 - x
+    _nabla.Dim.__pos__ = lambda x: x
+
+
+def _size_or_tensor(size, tensor):
+    def made(self, other):
+        out = NotImplemented if size is None or isinstance(other, Tensor) else size(self, other)
+        return tensor(self, other) if out is NotImplemented else out
+
+    return made
 
 
 # ---- As Python values

@@ -237,19 +237,22 @@ const ir::Dim& divisor(const Size& size) {
 
 void bind_dim(py::module_& m) {
   py::class_<ir::Dim>(m, "Dim", "A size that is known only at run time: a sum of products of symbols.")
-      .def("__add__", [](const ir::Dim& a, const Size& b) { return Size{a + b.dim}; })
-      .def("__radd__", [](const ir::Dim& a, const Size& b) { return Size{b.dim + a}; })
-      .def("__sub__", [](const ir::Dim& a, const Size& b) { return Size{a - b.dim}; })
-      .def("__rsub__", [](const ir::Dim& a, const Size& b) { return Size{b.dim - a}; })
-      .def("__mul__", [](const ir::Dim& a, const Size& b) { return Size{a * b.dim}; })
-      .def("__rmul__", [](const ir::Dim& a, const Size& b) { return Size{b.dim * a}; })
-      .def("__floordiv__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::floordiv(a, divisor(b))}; })
-      .def("__rfloordiv__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::floordiv(b.dim, divisor({a}))}; })
-      .def("__mod__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::mod(a, divisor(b))}; })
-      .def("__rmod__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::mod(b.dim, divisor({a}))}; })
-      .def("__eq__", [](const ir::Dim& a, const Size& b) { return a == b.dim; })
+      .def("__add__", [](const ir::Dim& a, const Size& b) { return Size{a + b.dim}; }, py::is_operator())
+      .def("__radd__", [](const ir::Dim& a, const Size& b) { return Size{b.dim + a}; }, py::is_operator())
+      .def("__sub__", [](const ir::Dim& a, const Size& b) { return Size{a - b.dim}; }, py::is_operator())
+      .def("__rsub__", [](const ir::Dim& a, const Size& b) { return Size{b.dim - a}; }, py::is_operator())
+      .def("__mul__", [](const ir::Dim& a, const Size& b) { return Size{a * b.dim}; }, py::is_operator())
+      .def("__rmul__", [](const ir::Dim& a, const Size& b) { return Size{b.dim * a}; }, py::is_operator())
+      .def("__floordiv__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::floordiv(a, divisor(b))}; }, py::is_operator())
+      .def("__rfloordiv__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::floordiv(b.dim, divisor({a}))}; }, py::is_operator())
+      .def("__mod__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::mod(a, divisor(b))}; }, py::is_operator())
+      .def("__rmod__", [](const ir::Dim& a, const Size& b) { return Size{ir::Dim::mod(b.dim, divisor({a}))}; }, py::is_operator())
+      .def("__eq__", [](const ir::Dim& a, const Size& b) { return a == b.dim; }, py::is_operator())
       .def("__hash__", [](const ir::Dim& a) { return std::hash<std::string>{}(a.str()); })
       .def("__repr__", &ir::Dim::str)
+      .def_property_readonly("bounds",
+                             [](const ir::Dim& a) { return std::pair(a.bounds().min, a.bounds().max); },
+                             "The least and the largest value that the symbols' ranges allow.")
       .def("__index__", [](const ir::Dim& d) -> int64_t {
         throw py::type_error("size " + d.str() + " is known only at run time: it has no value in Python");
       });

@@ -90,10 +90,12 @@ def arange(start, stop=None, step=1, dtype=None, device=None):
     """start, start + step, ... before stop; arange(stop) begins at 0. Ints give int32, floats the default dtype.
 
     With a dtype the numbers are converted as `astype` does it. Raises ValueError for ints that do not fit into int32
-    without one.
+    without one. Sizes that are known only at run time, such as `x.shape[0]`, count as ints.
     """
     if stop is None:
         start, stop = 0, start
+    if any(isinstance(v, _nabla.Dim) for v in (start, stop, step)):
+        return _placed(_arange_of_sizes(start, stop, step, DType.int32 if dtype is None else dtype_of(dtype)), device)
     if not all(isinstance(v, (int, float)) for v in (start, stop, step)):
         start, stop, step = [v.item() if hasattr(v, "item") else operator.index(v) for v in (start, stop, step)]
     if step == 0:
@@ -113,6 +115,20 @@ def arange(start, stop=None, step=1, dtype=None, device=None):
     if whole:
         step, start = [v if abs(v) <= 1 << 53 else asarray(v, wide) for v in (step, start)]
     return _placed(astype(_affine(place, step, start), dtype), device)
+
+
+def _arange_of_sizes(start, stop, step, dtype):
+    """arange whose number of elements is known only at run time."""
+    if isinstance(step, _nabla.Dim) or operator.index(step) == 0:
+        _nabla.fail(204, f"arange: the step is {step}", "beside sizes known only at run time it is an int other than 0")
+    count = (stop - start + step - 1) // step if step > 0 else (start - stop - step - 1) // -step
+    if isinstance(count, _nabla.Dim) and count.bounds[0] < 0:
+        _nabla.fail(207, f"arange: from {start} to {stop} by {step} are {count} elements, which may be less than 0",
+                    "give `dynamic_dims` tighter bounds: (name, min, max)")
+    if not isinstance(count, _nabla.Dim):
+        count = max(count, 0)
+    place = emit1("iota", [], {"shape": [count], "axis": 0, "dtype": dtype})
+    return _affine(place, step, asarray(start, dtype) if isinstance(start, _nabla.Dim) else start)
 
 
 def _affine(x, factor, shift):
