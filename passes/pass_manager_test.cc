@@ -21,14 +21,14 @@ ir::Target target() {
   return t;
 }
 
-// @f(x) = x + 0 and a node that nobody uses, at `stage`.
+// @f(x) = x - 0 and a node that nobody uses, at `stage`.
 Module module(ir::Stage stage = ir::Stage::kFlat) {
   FunctionBuilder b("f", ops::all_ops());
   Val x = b.param("x", {DType::kF32, {3}});
   x* x;
   Module m;
   m.stage = stage;
-  m.set(std::make_shared<const ir::Function>(b.finish({x + b.like(x, 0)})));
+  m.set(std::make_shared<const ir::Function>(b.finish({x - b.like(x, 0)})));
   return m;
 }
 
