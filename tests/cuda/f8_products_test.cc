@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/cuda/kernel_text.h"
+#include "tests/nightly.h"
 
 namespace nabla::kernel_ir {
 namespace {
@@ -43,9 +44,10 @@ TEST_P(Products, RowsTimesRows) { expect("m, k", "n, k", "f8e5m2", "f8e4m3"); }
 TEST_P(Products, ColumnsTimesColumns) { expect("k, m", "k, n", "f8e4m3", "f8e5m2"); }
 TEST_P(Products, ColumnsTimesRows) { expect("k, m", "n, k", "f8e5m2", "f8e5m2"); }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Products,
-                         testing::Values(Shape{16, 8, 16}, Shape{37, 50, 61}, Shape{64, 64, 64}, Shape{80, 144, 48},
-                                         Shape{129, 65, 33}, Shape{144, 208, 144}, Shape{1100, 24, 16}),
+std::vector<Shape> product_sizes() {
+  return some_of<Shape>({{16, 8, 16}, {37, 50, 61}, {80, 144, 48}, {64, 64, 64}, {129, 65, 33}, {144, 208, 144}, {1100, 24, 16}}, 3);
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, Products, testing::ValuesIn(product_sizes()),
                          [](const auto& info) {
                            return fmt::format("{}x{}x{}", info.param.m, info.param.n, info.param.k);
                          });
@@ -54,7 +56,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Products,
 TEST(F8Products, LargestTiles) {
   ir::Target few = target_of("sm_89");
   few.cuda.multiprocessors = 1;
-  for (auto [a, b] : {std::pair{"m, k", "n, k"}, {"k, m", "k, n"}, {"m, k", "k, n"}}) {
+  using Orders = std::pair<const char*, const char*>;
+  for (auto [a, b] : some_of<Orders>({{"k, m", "k, n"}, {"m, k", "n, k"}, {"m, k", "k, n"}}, 1)) {
     std::string text = product({144, 272, 144}, a, b, "f8e4m3", "f8e5m2");
     EXPECT_NE(printed(text, few).find("acc_[4][4][4]"), std::string::npos) << printed(text, few);
     expect_text(text, few);
@@ -93,9 +96,12 @@ TEST(F8Products, EveryCode) {
 
 // By warpgroups where k is fastest in both; else by warps, on sm_90a too.
 TEST(F8Products, ByWarpgroups) {
-  for (auto [s, b, dtype_a, dtype_b] :
-       {std::tuple{Shape{144, 272, 144}, "n, k", "f8e4m3", "f8e5m2"}, {Shape{129, 65, 400}, "n, k", "f8e5m2", "f8e5m2"},
-        {Shape{80, 144, 528}, "n, k", "f8e5m2", "f8e4m3"}, {Shape{80, 144, 144}, "k, n", "f8e4m3", "f8e4m3"}}) {
+  using Case = std::tuple<Shape, const char*, const char*, const char*>;
+  for (auto [s, b, dtype_a, dtype_b] : some_of<Case>({{{80, 144, 144}, "k, n", "f8e4m3", "f8e4m3"},
+                                                      {{129, 65, 400}, "n, k", "f8e5m2", "f8e5m2"},
+                                                      {{144, 272, 144}, "n, k", "f8e4m3", "f8e5m2"},
+                                                      {{80, 144, 528}, "n, k", "f8e5m2", "f8e4m3"}},
+                                                     2)) {
     std::string text = product(s, "m, k", b, dtype_a, dtype_b);
     bool both = std::string(b) == "n, k";
     EXPECT_EQ(printed(text, gpu()).find("nb_wg_mma_bytes(") != std::string::npos, both) << printed(text, gpu());

@@ -44,9 +44,9 @@ TEST_P(Products, RowsTimesRowsInTf32) { expect_tf32("m, k", "n, k"); }
 TEST_P(Products, ColumnsTimesColumnsInTf32) { expect_tf32("k, m", "k, n"); }
 
 std::vector<Shape> product_sizes() {
-  if (is_nightly())
-    return {{16, 8, 16}, {37, 50, 61}, {64, 64, 32}, {72, 136, 40}, {24, 16, 136}, {129, 65, 33}, {136, 200, 136}, {1100, 24, 16}};
-  return {{16, 8, 16}, {37, 50, 61}, {72, 136, 40}, {136, 200, 136}};
+  return some_of<Shape>({{16, 8, 16}, {37, 50, 61}, {72, 136, 40}, {136, 200, 136}, {64, 64, 32}, {24, 16, 136}, {129, 65, 33},
+                         {1100, 24, 16}},
+                        4);
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, Products, testing::ValuesIn(product_sizes()),
                          [](const auto& info) {
@@ -71,11 +71,7 @@ TEST_P(WidestTiles, OfWarpsAndOfWarpgroups) {
       expect_text(text, few, {.tolerance = halves ? 1e-4 : 1e-3});
     }
 }
-std::vector<Shape> widest_sizes() {
-  std::vector<Shape> out{{136, 264, 136}};
-  if (is_nightly()) out.push_back({80, 512, 64});
-  return out;
-}
+std::vector<Shape> widest_sizes() { return some_of<Shape>({{136, 264, 136}, {80, 512, 64}}, 1); }
 INSTANTIATE_TEST_SUITE_P(Sizes, WidestTiles, testing::ValuesIn(widest_sizes()),
                          [](const auto& info) {
                            return fmt::format("{}x{}x{}", info.param.m, info.param.n, info.param.k);
