@@ -61,9 +61,15 @@ std::optional<Val> FreeValues::split(const Node& n, const Layout& to) {
   ir::Shard shard = shard_along(mesh_, rank_, op, factors, axes);
   ir::Attrs attrs = shard.attrs();
   if (!gives_types_of(shard, attrs)) return std::nullopt;
+  // A part of a result may need parts of an operand that no layout gives: columns of a reshape are no range of positions.
+  std::vector<Layout> layouts;
+  for (size_t i = 0; i < n.operands.size(); ++i) {
+    layouts.push_back(layout_along(mesh_, factors.operands[i], factors, axes));
+    ir::Type part = local_type(mesh_, f_.type(n.operands[i]), layouts.back());
+    if (!(part == shard.operand(static_cast<int>(i)))) return std::nullopt;
+  }
   std::vector<Val> operands;
-  for (size_t i = 0; i < n.operands.size(); ++i)
-    operands.push_back(laid_out_(n.operands[i], layout_along(mesh_, factors.operands[i], factors, axes)));
+  for (size_t i = 0; i < n.operands.size(); ++i) operands.push_back(laid_out_(n.operands[i], layouts[i]));
   return b_.op(n.op->name, operands, attrs);
 }
 
