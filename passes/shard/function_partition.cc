@@ -291,7 +291,7 @@ class FunctionPartition {
     return true;
   }
 
-  // The node on parts of its operands. What it computes is of the type of shares where ranks combine it later.
+  // Emits the node on shards of its operands. A result that ranks sum later has the wide type of partial sums.
   std::vector<Val> computed(const Node& n, const Factors& factors, const std::vector<Axes>& axes, const std::set<size_t>& kept,
                             std::vector<Val> operands, const ir::Attrs& attrs) {
     if (!kept.empty() && narrows_sum(n)) return {operands[0]};
@@ -333,7 +333,7 @@ class FunctionPartition {
     }
   }
 
-  // A reshape whose dimensions the shards do not divide: all ranks do the same from here on.
+  // Reports a reshape whose dimensions the shards do not divide: its operand is gathered, and all ranks repeat the work.
   void say_what_a_reshape_gathers(const Node& n, const Factors& factors, const std::vector<Axes>& axes) {
     if (n.op->name != "reshape") return;
     const Layout to = layout(factors.operands[0], factors, axes), wanted = declared(n.results[0]);
@@ -459,7 +459,7 @@ class FunctionPartition {
     std::vector<Val> operands;
     for (size_t i = 0; i < n.operands.size(); ++i) {
       Layout to = declared(n.operands[i]);
-      // Iterations follow each other on every rank: what is cut into slices is whole along them.
+      // Every rank runs all iterations, so an operand that is sliced per iteration is replicated along that dimension.
       if (!branch && i >= static_cast<size_t>(c.consts + c.carries)) {
         if (const Axes axes = without_time(to.dims[0]); !axes.empty())
           gathers(n, n.operands[i], fmt::format("runs all iterations on every rank, but dimension 0 of {}, of which each takes a "
@@ -501,7 +501,7 @@ class FunctionPartition {
     std::erase_if(axes, [&](const ir::AxisRef& a) { return is_temporal(mesh_, {a}); });
     return axes;
   }
-  // What is cut only along axes over which no sum is pending.
+  // The layout without the axes over which a sum is pending.
   static Layout beside(Layout layout, const Axes& pending) {
     for (Axes& dim : layout.dims) dim = without(std::move(dim), pending);
     return layout;

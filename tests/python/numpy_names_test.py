@@ -484,7 +484,7 @@ def test_repeated_nan_is_one_element():
     assert values.shape == (3,) and counts.tolist() == [2, 1, 3]
 
 
-# What NumPy's function of the name does otherwise: other results (nonzero), or other arguments.
+# Functions that differ from NumPy's function of the same name, in their results (nonzero) or their arguments.
 NOT_AS_NUMPY = {"nonzero", "argwhere", "empty", "empty_like", "choose", "einsum_path", "meshgrid", "set_printoptions",
                 "cumsum", "cumprod", "outer", "resize", "squeeze", "tril", "triu", "trim_zeros", "vander", "cov",
                 "roots", "polyadd", "polysub", "polymul", "take", "quantile", "percentile", "nanquantile",

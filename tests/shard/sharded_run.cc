@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "ir/ops/all_ops.h"
 #include "ir/reference/interpreter.h"
@@ -14,6 +13,7 @@
 #include "passes/shard/pad_shards.h"
 #include "passes/shard/partition.h"
 #include "passes/shard/propagate.h"
+#include "tests/nightly.h"
 #include "tests/property/driver.h"
 
 namespace nabla::shard_tests {
@@ -35,7 +35,6 @@ const std::vector<ir::Mesh>& meshes() {
   return out;
 }
 
-bool is_nightly() { return std::getenv("NABLA_TEST_ALL") != nullptr; }
 uint64_t samples(uint64_t of_every_run) { return is_nightly() ? of_every_run * 10 : of_every_run; }
 
 Result<ShardedRun> run_sharded(const ir::Module& flat, const std::string& function, const std::vector<Literal>& args) {

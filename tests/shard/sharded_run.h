@@ -15,9 +15,7 @@ namespace nabla::shard_tests {
 
 /// Meshes of 2, 3, 4, 2x2 and 2x4 ranks, on which generated tests run.
 const std::vector<ir::Mesh>& meshes();
-/// Whether tests have time for all that they can generate: --config=nightly.
-bool is_nightly();
-/// How many programs or layouts a generated test draws: so many, ten times as many with --config=nightly.
+/// The number of programs or layouts that a generated test draws. With --config=nightly it is ten times `of_every_run`.
 uint64_t samples(uint64_t of_every_run);
 
 struct ShardedRun {

@@ -135,7 +135,7 @@ def several(tensors):
 
 
 def is_number(x):
-    """Whether x is a Python number. NumPy's float64 is none, although it is a subclass of float: it has a dtype."""
+    """Whether x is a Python number. NumPy's float64 has a dtype and does not count, though it subclasses float."""
     return type(x) in _PYTHON or isinstance(x, (int, float)) and not hasattr(x, "dtype")
 
 

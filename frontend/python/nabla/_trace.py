@@ -72,7 +72,7 @@ class Arguments:
 
 
 def _exact(leaf):
-    """The float64 tensor of a Python float or of a weak tensor; None for other leaves."""
+    """Returns the float64 tensor of a Python float or of a weak tensor. Returns None for other leaves."""
     if type(leaf) is float:
         return asarray(leaf, DType.float64)
     return leaf._exact if isinstance(leaf, Tensor) else None

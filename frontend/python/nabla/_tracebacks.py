@@ -11,7 +11,7 @@ import types
 from ._nabla import Error
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# What the package raises about its arguments. Another error that begins in the package is its fault, and shows where.
+# The errors that the package raises about its arguments. Any other error is a bug of the package: its frames are shown.
 _REFUSALS = (Error, TypeError, ValueError, IndexError, KeyError, OverflowError, NotImplementedError, RuntimeError)
 
 
@@ -51,7 +51,7 @@ def shorten(error):
 
 
 def install(is_full):
-    """Has uncaught errors of all threads printed so, unless `is_full()`."""
+    """Installs the short tracebacks for uncaught errors of all threads. `is_full()` turns them off."""
     hook, thread_hook = sys.excepthook, threading.excepthook
 
     def print_error(kind, error, traceback):

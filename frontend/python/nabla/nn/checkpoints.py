@@ -253,7 +253,7 @@ def load(model, path, selector=None, strict=True, names=None, stack=None):
 
 
 def _shape_help(model, stored):
-    """What helps where a tensor has the elements that the model wants, in another shape."""
+    """The help text for a stored tensor that has the right number of elements in another shape."""
     for name, shape in _shapes(model).items():
         there = tuple(stored[name].shape) if name in stored else tuple(shape)
         if there == tuple(shape) or math.prod(there) != math.prod(shape):
