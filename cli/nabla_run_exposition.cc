@@ -11,32 +11,13 @@
 #include <cstring>
 
 #include "runtime/base/option_error.h"
+#include "runtime/base/system.h"
 
 namespace nabla::cli {
 namespace {
 
-constexpr size_t kMostRequest = 4096;
+constexpr size_t kMostRequest = 4096, kMostClients = 64;
 constexpr int64_t kClientUs = 1'000'000, kWindowUs = 1'000'000;
-
-/// Waits until `fd` is ready for `what`; false: not before `end_us`.
-bool ready(int fd, short what, int64_t end_us) {
-  int64_t left_ms = (end_us - comm::steady_us()) / 1000;
-  pollfd p{fd, what, 0};
-  return left_ms > 0 && ::poll(&p, 1, static_cast<int>(left_ms)) == 1;
-}
-
-/// The first line of a request whose head has come whole; empty: it has not, in time or at all.
-std::string request_line(int client, int64_t end_us) {
-  std::string head;
-  char bytes[1024];
-  while (head.size() < kMostRequest && ready(client, POLLIN, end_us)) {
-    ssize_t n = ::recv(client, bytes, sizeof bytes, MSG_DONTWAIT);
-    if (n <= 0) return "";
-    head.append(bytes, static_cast<size_t>(n));
-    if (head.find("\r\n\r\n") != head.npos) return head.substr(0, head.find("\r\n"));
-  }
-  return "";
-}
 
 std::string response(const char* status, const std::string& body, const char* more = "") {
   return fmt::format("HTTP/1.0 {}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n{}"
@@ -64,21 +45,23 @@ Result<std::unique_ptr<Exposition>> Exposition::start(uint16_t port, std::vector
   socklen_t size = sizeof at;
   auto* address = reinterpret_cast<sockaddr*>(&at);
   if (fd >= 0) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (fd < 0 || ::bind(fd, address, size) != 0 || ::listen(fd, 8) != 0 || ::getsockname(fd, address, &size) != 0) {
+  if (fd < 0 || ::bind(fd, address, size) != 0 || ::listen(fd, SOMAXCONN) != 0 || ::getsockname(fd, address, &size) != 0) {
     int problem = errno;
     if (fd >= 0) ::close(fd);
     return option_error("take another port", "--prometheus: port {} of 127.0.0.1 cannot be had: {}", port, std::strerror(problem));
   }
-  return std::unique_ptr<Exposition>(new Exposition(fd, ntohs(at.sin_port), std::move(ranks)));
+  std::unique_ptr<Exposition> out(new Exposition(fd, ntohs(at.sin_port), std::move(ranks)));
+  (void)NABLA_TRY(start_thread(out->thread_, "answers --prometheus", [e = out.get()] { e->serve(); }));
+  return out;
 }
 
 Exposition::Exposition(int listener, uint16_t port, std::vector<Rank> ranks)
-    : listener_(listener), port_(port), ranks_(std::move(ranks)), since_us_(comm::steady_us()), thread_([this] { serve(); }) {}
+    : listener_(listener), port_(port), ranks_(std::move(ranks)), since_us_(comm::steady_us()) {}
 
 Exposition::~Exposition() {
   quit_ = true;
   ::shutdown(listener_, SHUT_RDWR);  // wakes the thread
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   ::close(listener_);
 }
 
@@ -119,33 +102,66 @@ std::string Exposition::text() const {
 }
 
 void Exposition::serve() {
+  std::vector<Client> clients;
+  std::vector<pollfd> set;
   while (!quit_) {
-    pollfd p{listener_, POLLIN, 0};
-    if (::poll(&p, 1, 1000) != 1 || quit_) continue;
-    int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (client < 0) {
-      ::usleep(10'000);  // out of descriptors: it would be asked again at once
-      continue;
+    set.assign(1, {listener_, POLLIN, 0});
+    int64_t now = comm::steady_us(), end_us = now + 1'000'000;
+    for (const Client& c : clients) {
+      set.push_back({c.fd, static_cast<short>(c.reply.empty() ? POLLIN : POLLOUT), 0});
+      end_us = std::min(end_us, c.end_us);
     }
-    answer(client);
-    ::close(client);
+    (void)::poll(set.data(), set.size(), static_cast<int>(std::max<int64_t>(0, end_us - now) / 1000 + 1));
+    now = comm::steady_us();
+    for (size_t i = 0; i < clients.size(); ++i) {
+      Client& c = clients[i];
+      bool goes_on = set[i + 1].revents == 0 || serve(c);
+      if (goes_on && now < c.end_us) continue;
+      ::close(c.fd), c.fd = -1;
+    }
+    std::erase_if(clients, [](const Client& c) { return c.fd < 0; });
+    if (!quit_ && set[0].revents != 0) accept(clients);
+  }
+  for (const Client& c : clients) ::close(c.fd);
+}
+
+// Who asks sends its request at once: where too many connect, or descriptors run out, those that came first make room.
+void Exposition::accept(std::vector<Client>& clients) const {
+  for (size_t i = 0; i < kMostClients / 4; ++i) {
+    int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    bool full = fd < 0 ? errno == EMFILE || errno == ENFILE : clients.size() >= kMostClients;
+    if (full && !clients.empty()) ::close(clients.front().fd), clients.erase(clients.begin());
+    if (fd < 0 && full) ::usleep(10'000);  // it would be asked again at once
+    if (fd < 0) return;
+    clients.push_back({fd, comm::steady_us() + kClientUs});
   }
 }
 
-void Exposition::answer(int client) const {
-  int64_t end_us = comm::steady_us() + kClientUs;
-  std::string line = request_line(client, end_us), reply;
+bool Exposition::serve(Client& c) const {
+  char bytes[1024];
+  while (c.reply.empty()) {
+    ssize_t n = ::recv(c.fd, bytes, sizeof bytes, 0);
+    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    c.request.append(bytes, static_cast<size_t>(n));
+    bool whole = c.request.find("\r\n\r\n") != c.request.npos;
+    if (whole) c.reply = answer(c.request.substr(0, c.request.find("\r\n")));
+    else if (n == 0 || c.request.size() >= kMostRequest) c.reply = answer("");
+  }
+  while (c.sent < c.reply.size()) {
+    ssize_t n = ::send(c.fd, c.reply.data() + c.sent, c.reply.size() - c.sent, MSG_NOSIGNAL);
+    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+    c.sent += static_cast<size_t>(n);
+  }
+  return false;
+}
+
+std::string Exposition::answer(const std::string& line) const {
   std::string method = line.substr(0, line.find(' ')), path = line.substr(std::min(method.size() + 1, line.size()));
   path = path.substr(0, path.find(' '));
-  if (line.empty() || path.empty()) reply = response("400 Bad Request", "no request\n");
-  else if (method != "GET") reply = response("405 Method Not Allowed", "only GET\n", "Allow: GET\r\n");
-  else if (path != "/metrics") reply = response("404 Not Found", "only /metrics\n");
-  else reply = response("200 OK", text());
-  for (size_t sent = 0; sent < reply.size() && ready(client, POLLOUT, end_us);) {
-    ssize_t n = ::send(client, reply.data() + sent, reply.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0) return;
-    sent += static_cast<size_t>(n);
-  }
+  if (line.empty() || path.empty()) return response("400 Bad Request", "no request\n");
+  if (method != "GET") return response("405 Method Not Allowed", "only GET\n", "Allow: GET\r\n");
+  if (path != "/metrics") return response("404 Not Found", "only /metrics\n");
+  return response("200 OK", text());
 }
 
 }  // namespace nabla::cli

@@ -16,7 +16,7 @@
 
 namespace nabla::cli {
 
-/// Serves one client after the other from a thread of its own, each for a second at most.
+/// Serves clients from a thread of its own, each for a second at most: who says nothing keeps nobody waiting.
 class Exposition {
  public:
   /// Of a rank of this process; outlives the exposition.
@@ -39,8 +39,18 @@ class Exposition {
 
  private:
   Exposition(int listener, uint16_t port, std::vector<Rank> ranks);
+  /// A connection: what has come of its request, or what is left of its answer.
+  struct Client {
+    int fd = -1;
+    int64_t end_us = 0;
+    std::string request, reply;
+    size_t sent = 0;
+  };
   void serve();
-  void answer(int client) const;
+  void accept(std::vector<Client>& clients) const;
+  /// Takes it as far as it goes now. False: it is over.
+  bool serve(Client& client) const;
+  std::string answer(const std::string& request_line) const;
 
   int listener_;
   uint16_t port_;

@@ -21,6 +21,7 @@
 #include "cli/nabla_run_report.h"
 #include "cli/nabla_run_supervise.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/system.h"
 #include "runtime/exec/profile.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
@@ -285,8 +286,13 @@ int run_as(RunOptions& options, const std::vector<std::string>& args, std::share
                     true);
     if (Status fits = check_meeting(options, *launched); !fits.ok()) return report(fits.errors(), true);
     stop_jobs_on_signals(Stops::kRank);
-    control::Shared& shared = *control::share();
-    if (int ends_with = 0; !keep(options, *launched, shared, ends_with)) return ends_with;
+    Result<control::Shared*> memory = control::share();
+    if (!memory.ok()) return report(memory.errors(), true);
+    control::Shared& shared = **memory;
+    int ends_with = 0;
+    Result<bool> is_rank = keep(options, *launched, shared, ends_with);
+    if (!is_rank.ok()) return rank_failed(launched->rank, is_rank.errors().front(), true);
+    if (!*is_rank) return ends_with;
     if (int null = launched->rank == 0 ? -1 : ::open("/dev/null", O_WRONLY); null >= 0) ::dup2(null, STDOUT_FILENO);
     Result<int> code = run_rank(options, *launched, hooks, shared, std::move(own), program);
     if (code.ok()) return *code;
@@ -329,6 +335,7 @@ int tell_postmortem(const std::string& folder) {
 
 int nabla_run_main(int argc, const char* const* argv, const Hooks& hooks) {
   format::prepare_process(true);
+  raise_open_files();
   stop_jobs_on_signals(Stops::kAlone);
   std::shared_ptr<const format::FileBytes> own = own_bundle();
   if (own == nullptr && format::carries_bundle()) {

@@ -214,6 +214,25 @@ TEST(Exposition, ClientsCannotHoldIt) {
   ::close(silent);
 }
 
+// As many as there are, before and meanwhile.
+TEST(Exposition, IdleConnectionsKeepNobodyWaiting) {
+  auto e = Exposition::start(0, {});
+  ASSERT_TRUE(e.ok());
+  sockaddr_in at{};
+  at.sin_family = AF_INET, at.sin_port = htons((*e)->port()), at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<int> idle;
+  for (int count : {1, 100, 400}) {
+    while (static_cast<int>(idle.size()) < count) {
+      idle.push_back(::socket(AF_INET, SOCK_STREAM, 0));
+      ASSERT_EQ(::connect(idle.back(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+    }
+    auto begin = std::chrono::steady_clock::now();
+    EXPECT_TRUE(ask((*e)->port(), "GET /metrics HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 200 ")) << count;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500)) << count;
+  }
+  for (int fd : idle) ::close(fd);
+}
+
 TEST(Exposition, APortThatIsTakenIsOneError) {
   auto e = Exposition::start(0, {});
   ASSERT_TRUE(e.ok());

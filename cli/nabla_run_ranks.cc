@@ -116,7 +116,7 @@ Status check_meeting(const RunOptions& options, const Launched& launched) {
                       size == 0 ? "NABLA_TOKEN is not set" : fmt::format("NABLA_TOKEN has {} characters", size));
 }
 
-bool keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with) {
+Result<bool> keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with) {
   shared.rank = launched.rank;
   shared.epoch = launched.epoch;
   std::string address = variable("NABLA_CONTROL");
@@ -153,7 +153,7 @@ bool keep(const RunOptions& options, const Launched& launched, control::Shared& 
     };
   }
   const pid_t launcher = ::getppid();
-  bool rank = control::keep_rank(shared, keeping, ends_with);
+  bool rank = NABLA_TRY(control::keep_rank(shared, keeping, ends_with));
   if (!rank && ends_with != 0) {
     // What has ended the coordinator may be ending the launcher at this moment.
     for (int i = 0; i < 50 && ends_with == keeping.deaf && ::getppid() == launcher; ++i) ::usleep(10'000);

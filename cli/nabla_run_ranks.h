@@ -17,7 +17,7 @@ namespace nabla::cli {
 Status check_meeting(const RunOptions& options, const Launched& launched);
 /// Keeps the rank that this process was started as (control::keep_rank). Returns true in the rank's process; otherwise
 /// `ends_with` is what this one ends with. The keeper of rank 0 is the coordinator where nobody else is.
-bool keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with);
+Result<bool> keep(const RunOptions& options, const Launched& launched, control::Shared& shared, int& ends_with);
 
 /// The rank's side: its connections to the others and to the coordinator.
 class RankProcess {

@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "cli/nabla_run_leftovers.h"
+#include "runtime/base/system.h"
 #include "runtime/comm/recorder.h"
 #include "runtime/format/process.h"
 
@@ -76,7 +77,7 @@ void become_starter(pid_t parent, const std::vector<std::string>& command, uint3
 Result<Starter> Starter::start(const std::vector<std::string>& command, uint32_t here) {
   int problems[2], output[2];
   if (::pipe2(problems, O_CLOEXEC) != 0 || ::pipe2(output, O_CLOEXEC | O_NONBLOCK) != 0)
-    return error(Code::kReadFailed, "no pipe: {}", std::strerror(errno));
+    return refused_by_system("a pipe to mpirun", errno);
   ::fcntl(output[1], F_SETFL, 0);      // mpirun waits where its output is not taken
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // what mpirun leaves behind becomes this process's: an ssh that gets no answer
   pid_t parent = ::getpid(), child = ::fork();
@@ -93,7 +94,8 @@ Result<Starter> Starter::start(const std::vector<std::string>& command, uint32_t
   if (!failed) return Starter(child, output[0]);
   ::close(output[0]);
   if (child > 0) ::waitpid(child, nullptr, 0);
-  Diagnostic d = error(Code::kMissingLibrary, "mpirun cannot be started: {}", std::strerror(child < 0 ? errno : problem));
+  if (child < 0) return refused_by_system("a process for mpirun", errno);
+  Diagnostic d = error(Code::kMissingLibrary, "mpirun cannot be started: {}", std::strerror(problem));
   d.help = "install Open MPI 4.1, or run all ranks in one process, without --engine";
   return d;
 }

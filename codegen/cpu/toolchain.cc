@@ -174,17 +174,20 @@ std::string failure_of(const Job& job) {
 // Waits for all compilers of these files. Where some of the user's are refused, each of them has its diagnostic.
 Status ended(const std::vector<Job>& running, const SourceFile* sources, const std::string& compiler, Workspace& work) {
   Diagnostics users;
+  std::optional<Diagnostic> lack;  // of the machine: what the compilers say then is no fault of the code
   std::optional<size_t> ours;
   std::string how;
   for (size_t i = 0; i < running.size(); ++i) {
     std::string failure = failure_of(running[i]);
     if (failure.empty()) continue;
+    if (!lack) lack = short_of(slurp(running[i].log), fmt::format("{}, {}", compiler, failure), sources[i].name, work.path().string());
     if (sources[i].user)
       users.push_back(refused_user(slurp(running[i].log), *sources[i].user));
     else if (!ours)
       ours = i, how = fmt::format("{}, {}", compiler, failure);
   }
   if (stopped_by != 0) return stopped();
+  if (lack) return *lack;
   if (ours) {
     work.keep();
     return refused_ours(slurp(running[*ours].log), how, sources[*ours].name, work.path().string());
@@ -286,9 +289,11 @@ Result<std::string> compile_shared_object(const std::vector<SourceFile>& sources
   if (stopped_by != 0) return stopped();
   if (!failure.empty()) {
     std::string log = slurp(linking.log);
+    std::string how = fmt::format("{}, {}", compiler, failure);
+    if (std::optional<Diagnostic> d = short_of(log, how, "the link", folder.string())) return *d;
     if (std::optional<Diagnostic> d = missing_symbols(log, sources)) return *d;
     work.keep();
-    return refused_ours(log, fmt::format("{}, {}", compiler, failure), "the link", folder.string());
+    return refused_ours(log, how, "the link", folder.string());
   }
   std::string bytes = slurp(folder / "kernels.so");
   if (bytes.compare(0, 4, "\177ELF") != 0)

@@ -1,13 +1,69 @@
 #include "codegen/cpu/toolchain_errors.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <regex>
 #include <sstream>
 
 #include "codegen/compiler_messages.h"
 #include "runtime/base/text.h"
+#include "runtime/format/file.h"
 
 namespace nabla::codegen {
+namespace {
+
+// Below this no compiler of ours can end: what it has begun to write is removed when it fails, so that a log in another language is
+// the only other sign.
+constexpr uint64_t kLeastRoom = 64 << 10;
+
+bool has_no_room(const std::string& folder) {
+  struct statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) != 0) return false;
+  return disk.f_bavail * disk.f_frsize < kLeastRoom || (disk.f_files > 0 && disk.f_favail == 0);
+}
+
+struct Sign {
+  const char* text;
+  int problem;
+};
+constexpr Sign kSigns[] = {{"No space left on device", ENOSPC},
+                           {"Disk quota exceeded", EDQUOT},
+                           {"File too large", EFBIG},
+                           {"File size limit exceeded", EFBIG},
+                           {"Too many open files", EMFILE},
+                           {"no process could be started", EAGAIN},
+                           {"Resource temporarily unavailable", EAGAIN},
+                           {"Cannot fork", EAGAIN},
+                           {"Cannot allocate memory", ENOMEM},
+                           {"virtual memory exhausted", ENOMEM},
+                           {"out of memory", ENOMEM},
+                           {"Killed signal terminated", ENOMEM},
+                           {"signal 9", ENOMEM}};
+
+}  // namespace
+
+std::optional<Diagnostic> short_of(const std::string& log, const std::string& how, const std::string& what,
+                                   const std::string& folder) {
+  int problem = has_no_room(folder) ? ENOSPC : 0;
+  for (const Sign& sign : kSigns)
+    if (problem == 0 && (log.find(sign.text) != log.npos || how.find(sign.text) != how.npos)) problem = sign.problem;
+  if (problem == 0) return std::nullopt;
+  std::string compiler = fmt::format("the host compiler ({}) on {}", how, what);
+  if (problem == ENOSPC || problem == EDQUOT || problem == EFBIG) {
+    Diagnostic d = format::write_failure(folder, problem);
+    d.notes.push_back(compiler + " writes there");
+    if (problem != EFBIG) d.help = "free space there, or set TMPDIR to a folder on another disk";
+    return d;
+  }
+  Diagnostic d = error(Code::kOutOfMemory, "{} had not what it needs: {}", compiler, std::strerror(problem));
+  d.notes = first_lines(log, kMostLogLines);
+  d.help = problem == ENOMEM ? "close other programs, or raise the limit of memory; fewer --jobs need less"
+                             : "raise the limits of processes and open files (ulimit -u, ulimit -n), or use fewer --jobs";
+  return d;
+}
 
 Diagnostic refused_ours(const std::string& log, const std::string& how, const std::string& what,
                         const std::string& folder) {

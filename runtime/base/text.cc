@@ -1,9 +1,12 @@
 #include "runtime/base/text.h"
 
 #include <fmt/core.h>
+#include <sys/resource.h>
 
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 
 #include "runtime/base/version.h"
 
@@ -90,6 +93,20 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
     return static_cast<int64_t>(total);
   }
   return std::nullopt;
+}
+
+// Declared in system.h, for those who ask the system for something; text.h is everybody's.
+std::string reason_of(int problem) {
+  std::string out = std::strerror(problem);
+  auto add = [&](__rlimit_resource resource, const char* what) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      out += fmt::format(": the limit is {} {}", limit.rlim_cur, what);
+  };
+  if (problem == EMFILE) add(RLIMIT_NOFILE, "for a process (ulimit -n)");
+  if (problem == ENFILE) out += ": the limit is that of the machine (sysctl fs.file-max)";
+  if (problem == EAGAIN) add(RLIMIT_NPROC, "processes and threads of this user (ulimit -u)");
+  return out;
 }
 
 std::string version_text(std::string_view program) {

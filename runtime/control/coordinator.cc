@@ -6,15 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <sstream>
 #include <thread>
 
+#include "runtime/base/system.h"
+#include "runtime/control/stragglers.h"
 #include "runtime/control/wire.h"
 
 namespace nabla::control {
@@ -26,6 +28,7 @@ constexpr double kStrangerS = 5;   // a connection that has not said who it is b
 constexpr double kSecondLookS = 1; // so long a better cause may come for what only follows from one
 constexpr size_t kStrangers = 64;  // connections of nobody, at once
 constexpr int kWarnings = 16;      // of connections that were closed
+constexpr size_t kQuestions = 4096;  // that one rank may have asked the store and not been answered, as only a broken one does
 
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
@@ -36,6 +39,7 @@ struct Connection {
   int rank = -1;  // -1: it has not said who it is
   bool dead = false;
   bool keeper = false;  // of a rank that has ended
+  std::vector<std::string> asks;  // keys of the store that nobody has put yet
 };
 
 struct Rank : RankView {
@@ -70,12 +74,12 @@ class Coordinator::Server {
   }
 
   Status open() {
+    raise_open_files();
     listener_ = NABLA_TRY(listen_at(options_.address));
     int ends[2];
-    NABLA_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "no pipe");
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return refused_by_system("a pipe of the coordinator", errno);
     wake_read_ = Socket(ends[0]), wake_write_ = Socket(ends[1]);
-    thread_ = std::thread([this] { serve(); });
-    return Ok{};
+    return start_thread(thread_, "watches the ranks", [this] { serve(); });
   }
 
   const std::string& address() const { return options_.address; }
@@ -132,6 +136,8 @@ class Coordinator::Server {
       if (seconds_since(pulse) >= options_.heartbeat_s) {
         pulse = Clock::now();
         tell_all({.kind = Kind::Pulse});
+        if (options_.warn && started_ && !cause_)
+          if (std::string slow = slow_.look({ranks_.begin(), ranks_.end()}, 10 * options_.heartbeat_s); !slow.empty()) options_.warn(slow);
       }
       look();
       std::erase_if(connections_, [](const auto& c) { return c->dead; });
@@ -143,7 +149,7 @@ class Coordinator::Server {
   void accept() {
     for (size_t i = 0; i < kStrangers / 4; ++i) {
       int fd = ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd < 0) return;
+      if (fd < 0) return no_connection(errno);
       auto is_stranger = [](const auto& c) { return c->rank < 0 && !c->keeper && !c->dead; };
       auto strangers = std::count_if(connections_.begin(), connections_.end(), is_stranger);
       if (static_cast<size_t>(strangers) >= kStrangers + ranks_.size())
@@ -153,6 +159,17 @@ class Coordinator::Server {
       c->frames.allow(kMostHello);
       connections_.push_back(std::move(c));
     }
+  }
+
+  // Where descriptors have run out. Who waits to be accepted would wait for the whole of the joining time, and nobody would know why.
+  void no_connection(int problem) {
+    if (problem != EMFILE && problem != ENFILE) return;
+    auto nobody = std::find_if(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank < 0 && !c->dead; });
+    if (nobody != connections_.end()) return void((*nobody)->dead = true);
+    auto come = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.joined; });
+    if (!started_ && !cause_)
+      return settle(refused_by_system(fmt::format("a connection to each of {} ranks ({} have come)", ranks_.size(), come), problem));
+    ::usleep(1000);  // it would be asked again at once
   }
 
   void read(Connection& c) {
@@ -180,7 +197,8 @@ class Coordinator::Server {
 
   void closed(Connection& c, int why = 0) {
     c.dead = true;
-    std::erase_if(askers_, [&](const auto& a) { return a.second == &c; });
+    for (const std::string& key : c.asks) std::erase(askers_[key], &c);
+    c.asks.clear();
     if (c.rank < 0) return;
     Rank& r = ranks_[static_cast<size_t>(c.rank)];
     if (r.left || r.gone) return;
@@ -214,17 +232,26 @@ class Coordinator::Server {
         stop_asked_ = true;
         return;
       case Kind::Put:
-        store_[m.key] = m.value;
-        for (const auto& [key, connection] : askers_)
-          if (key == m.key) tell(*connection, {.kind = Kind::Value, .key = m.key, .value = m.value});
-        std::erase_if(askers_, [&](const auto& a) { return a.first == m.key; });
-        return;
+        return put(m);
       case Kind::Get:
         if (store_.count(m.key) > 0) return tell(c, {.kind = Kind::Value, .key = m.key, .value = store_[m.key]});
-        if (askers_.size() < 4096) askers_.emplace_back(m.key, &c);
+        if (c.asks.size() == kQuestions)
+          return stranger(c, fmt::format("{} has {} questions", name(static_cast<uint32_t>(c.rank)), kQuestions));
+        c.asks.push_back(m.key), askers_[m.key].push_back(&c);
         return;
       default:
         return stranger(c, fmt::format("{} sends {}", name(static_cast<uint32_t>(c.rank)), EnumNameKind(m.kind)));
+    }
+  }
+
+  void put(const MessageT& m) {
+    store_[m.key] = m.value;
+    auto asked = askers_.extract(m.key);
+    if (asked.empty()) return;
+    std::string answer = frame({.kind = Kind::Value, .key = m.key, .value = m.value});
+    for (Connection* c : asked.mapped()) {
+      std::erase(c->asks, m.key);
+      if (!c->dead && !write_all(c->socket, answer, 1)) closed(*c);
     }
   }
 
@@ -290,35 +317,9 @@ class Coordinator::Server {
     if (bundle_ != m.bundle)
       return error(Code::kRanksDisagree, "rank {} has bundle {} ({}), rank {} has bundle {} ({})", bundle_of_, bundle_, mesh_,
                    m.rank, m.bundle, m.mesh);
-    if (job_ != m.job) return other_job(m);
+    if (job_ != m.job) return other_job(bundle_of_, job_, m.rank, m.job);
     return std::nullopt;
   }
-  // The first line by which the options of two ranks differ. Where it is another option with each, the one that the other does not
-  // have later is missing there.
-  Diagnostic other_job(const MessageT& m) const {
-    std::vector<std::string> ours = lines_of(job_), theirs = lines_of(m.job);
-    size_t i = 0;
-    while (i < ours.size() && i < theirs.size() && ours[i] == theirs[i]) ++i;
-    auto option = [](const std::string& line) { return line.substr(0, line.find('\t')); };
-    auto has = [&](size_t line) { return line < ours.size() && i < theirs.size() && option(ours[line]) == option(theirs[i]); };
-    bool both = has(i), only_ours = !both && i >= theirs.size();
-    for (size_t later = i + 1; !both && later < ours.size(); ++later) only_ours = only_ours || has(later);
-    std::string rest = " without it", &line = only_ours ? ours[i] : theirs[i];
-    if (both) rest = " with " + ours[i];
-    if (both && line.find("(content ") != line.npos) rest += ": every rank needs the same file";
-    Diagnostic d = error(Code::kRanksDisagree, "rank {} was started with {}, rank {}{}", only_ours ? bundle_of_ : m.rank, line,
-                         only_ours ? m.rank : bundle_of_, rest);
-    std::replace(d.message.begin(), d.message.end(), '\t', ' ');
-    d.help = "start every rank with the same options and the same files";
-    return d;
-  }
-  static std::vector<std::string> lines_of(const std::string& text) {
-    std::vector<std::string> out;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) out.push_back(std::move(line));
-    return out;
-  }
-
   void obituary(Connection& c, const MessageT& m) {
     if (!known(c, m)) return;
     c.keeper = true;  // which waits until this end closes
@@ -427,6 +428,11 @@ class Coordinator::Server {
   }
 
   void look_for_progress() {
+    // Who has come least far keeps the others waiting.
+    uint64_t least = UINT64_MAX;
+    int64_t least_waiting_us = INT64_MAX;
+    for (const Rank& r : ranks_)
+      if (!r.left) least = std::min(least, r.sequence), least_waiting_us = std::min(least_waiting_us, r.waiting_us);
     for (uint32_t w = 0; w < ranks_.size(); ++w) {
       Rank& waits = ranks_[w];
       double waited = static_cast<double>(waits.waiting_us) / 1e6;
@@ -435,20 +441,27 @@ class Coordinator::Server {
         waits.warned = false;
         continue;
       }
-      if (Rank* first = stuck(waits.waiting_us)) return look_at_stuck(*first, waited > allowed);
-      // Who has come least far keeps the others waiting.
-      uint64_t least = UINT64_MAX;
-      for (const Rank& r : ranks_)
-        if (!r.left) least = std::min(least, r.sequence);
+      // Nobody computes, and all have waited nearly as long as this one: nobody is to come.
+      if (least_waiting_us >= waits.waiting_us / 2) return look_at_stuck(least, waited > allowed);
+      if (waits.warned && waited <= allowed) continue;
       std::vector<uint32_t> late;
       for (uint32_t r = 0; r < ranks_.size(); ++r)
         if (!ranks_[r].left && ranks_[r].sequence == least && (ranks_[r].waiting_us == 0 || least < waits.sequence)) late.push_back(r);
+      // What a process that stands has said last is old: it may seem to wait, too.
+      std::vector<uint32_t> silent;
+      for (uint32_t r = 0; r < ranks_.size(); ++r)
+        if (!ranks_[r].left && seconds_since(ranks_[r].heard) > options_.lost_s / 2) silent.push_back(r);
+      if (!silent.empty()) late = silent;
+      if (late.empty() && waited <= allowed) continue;
       if (late.empty()) late.push_back(w);
       std::string text = fmt::format("rank {} waits since {:.1f} s in run {} for exchange {}: {} ({} bytes); {} {} not come: ", w,
                                      waited, waits.run, waits.sequence, waits.what, waits.bytes, plural(late),
                                      late.size() == 1 ? "has" : "have");
       const Rank& first = ranks_[late[0]];
-      text += first.waiting_us > 0 ? "it waits" + place(late[0])
+      if (!silent.empty())
+        text += fmt::format("nothing was heard of it for {:.1f} s, when it was", seconds_since(first.heard)) + place(late[0]);
+      else
+        text += first.waiting_us > 0 ? "it waits" + place(late[0])
                                    : fmt::format("it computes in run {}, after exchange {}", first.run, first.sequence);
       if (waited > allowed) return settle(error(Code::kTooLate, "{}", text));
       if (!waits.warned && options_.warn) options_.warn("warning: " + text);
@@ -456,17 +469,8 @@ class Coordinator::Server {
     }
   }
 
-  // Where nobody computes and all have waited nearly as long as one of them: who has come least far. Nobody is to come then.
-  Rank* stuck(int64_t waiting_us) {
-    Rank* out = nullptr;
-    for (Rank& r : ranks_) {
-      if (r.left) continue;
-      if (r.waiting_us < waiting_us / 2) return nullptr;
-      if (out == nullptr || r.sequence < out->sequence) out = &r;
-    }
-    return out;
-  }
-  void look_at_stuck(const Rank& r, bool over) {
+  void look_at_stuck(uint64_t least, bool over) {
+    const Rank& r = *std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& k) { return !k.left && k.sequence == least; });
     if (r.warned && !over) return;
     auto rank = static_cast<uint32_t>(&r - ranks_.data());
     Diagnostic d = error(Code::kTransportFailed, "all ranks wait, and what they send each other does not come: rank {} waits since {:.1f} "
@@ -543,10 +547,11 @@ class Coordinator::Server {
   uint32_t bundle_of_ = 0;
   std::optional<Diagnostic> cause_, suspected_, asked_failure_;
   std::map<std::string, std::string> store_;
-  std::vector<std::pair<std::string, Connection*>> askers_;
+  std::map<std::string, std::vector<Connection*>> askers_;  // by key
   std::optional<uint32_t> other_token_;  // the rank that somebody without the right one has said to be
   std::optional<uint64_t> proposal_;
   int warnings_ = 0;
+  SlowRanks slow_;
   uint64_t numbers_ = 0, proposed_run_ = 0, ahead_ = 1;
   std::vector<char> answers_;  // 0: none, 1: yes, 2: no
 };

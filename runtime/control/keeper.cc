@@ -14,6 +14,7 @@
 #include <new>
 #include <utility>
 
+#include "runtime/base/system.h"
 #include "runtime/control/wire.h"
 
 namespace nabla::control {
@@ -139,18 +140,18 @@ End wait_for(pid_t child, int pipe, const KeepOptions& options, const Shared& sh
 
 }  // namespace
 
-Shared* share() {
+Result<Shared*> share() {
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  NABLA_CHECK(memory != MAP_FAILED, "no shared memory");
+  if (memory == MAP_FAILED) return refused_by_system(fmt::format("shared memory of {} bytes", sizeof(Shared)), errno);
   return new (memory) Shared();
 }
 
-bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
+Result<bool> keep_rank(Shared& shared, const KeepOptions& options, int& exit_code) {
   int ends[2];
-  NABLA_CHECK(pipe2(ends, O_CLOEXEC) == 0, "no pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return refused_by_system("a pipe to the rank", errno);
   pid_t keeper = ::getpid();
   pid_t child = ::fork();
-  NABLA_CHECK(child >= 0, "the system gives no process: {}", std::strerror(errno));
+  if (child < 0) return refused_by_system("a process for the rank", errno);
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != keeper) ::_exit(options.lost);  // it is gone already

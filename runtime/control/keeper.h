@@ -24,8 +24,8 @@ struct Shared {
   std::atomic<int> ends_with{-1};  ///< the rank's exit code, once all ranks have done their work; -1: they have not
 };
 
-/// Fresh shared memory, which nothing frees.
-Shared* share();
+/// Fresh shared memory, which nothing frees. E0804.
+Result<Shared*> share();
 
 struct KeepOptions {
   int lost = 1;                                ///< exit code where a signal ended the rank
@@ -44,8 +44,9 @@ struct KeepOptions {
 /// stderr, and signals to stop: the first with the value 1 (sigqueue), and one that comes more than kTogetherS later, which ends
 /// it at once, with 2. The end of the process that started the keeper is such a first one. When the rank has not ended in
 /// order it tells the coordinator and writes the board, unless all ranks had done their work by then, which is only a warning. It
-/// returns false, with the exit code that it is to end with: that of the rank, of `give_up`, or `lost`.
-bool keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
+/// returns false, with the exit code that it is to end with: that of the rank, of `give_up`, or `lost`. E0804 if the system gives no
+/// process.
+Result<bool> keep_rank(Shared& shared, const KeepOptions& options, int& exit_code);
 
 /// The name of a rank's board: "rank-3.json".
 std::string board_file(uint32_t rank);

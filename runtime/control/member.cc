@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/base/system.h"
 #include "runtime/control/wire.h"
 
 namespace nabla::control {
@@ -32,7 +33,7 @@ class Member::Client {
 
   Status join() {
     (void)NABLA_TRY(introduce());
-    thread_ = std::thread([this] { serve(); });
+    (void)NABLA_TRY(start_thread(thread_, "tells the coordinator that the rank lives", [this] { serve(); }));
     std::unique_lock lock(mutex_);
     // The coordinator says who is missing: this rank alone cannot know.
     auto allowed = std::chrono::duration<double>(options_.join_s + options_.lost_s + 5);

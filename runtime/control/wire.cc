@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "runtime/base/option_error.h"
+#include "runtime/base/system.h"
 
 namespace nabla::control {
 namespace {
@@ -142,9 +143,10 @@ Result<Socket> listen_at(std::string& address) {
   Addresses found;
   (void)NABLA_TRY(resolve(at, AI_PASSIVE, found));
   Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return refused_by_system("a socket for the coordinator", errno);
   int yes = 1;
   setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (::bind(socket.fd(), found.list->ai_addr, found.list->ai_addrlen) != 0 || ::listen(socket.fd(), 1024) != 0) {
+  if (::bind(socket.fd(), found.list->ai_addr, found.list->ai_addrlen) != 0 || ::listen(socket.fd(), 65535) != 0) {
     Diagnostic d = error(Code::kCoordinatorLost, "{}: no coordinator can listen there: {}", address, std::strerror(errno));
     d.help = "let the ranks meet at another port, or at an address of this machine";
     return d;
@@ -166,6 +168,7 @@ Result<Socket> connect_to(const std::string& address, double timeout_s) {
       why = known.errors()[0].message;  // names of hosts that are just starting come later
     } else {
       Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (!socket) return refused_by_system("a connection to the coordinator", errno);
       int yes = 1, failed = 0;
       socklen_t size = sizeof failed;
       setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);

@@ -8,6 +8,10 @@
 #include <cerrno>
 #include <cstring>
 
+namespace nabla {
+std::string reason_of(int problem);  // runtime/base/system.h, which is not in the interface of everybody who runs kernels
+}
+
 namespace nabla::device {
 
 namespace {
@@ -25,7 +29,7 @@ std::string fresh_path(int fd) {
 
 Result<std::unique_ptr<KernelObject>> KernelObject::load(std::span<const uint8_t> bytes, const std::string& name) {
   int fd = ::memfd_create(name.c_str(), MFD_CLOEXEC);
-  if (fd < 0) return error(Code::kKernelLoad, "cannot make a memory file for `{}`: {}", name, std::strerror(errno));
+  if (fd < 0) return error(Code::kKernelLoad, "cannot make a memory file for `{}`: {}", name, reason_of(errno));
   while (!bytes.empty()) {
     ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;

@@ -14,6 +14,10 @@
 #include <cstring>
 #include <memory>
 
+namespace nabla {
+std::string reason_of(int problem);  // runtime/base/system.h, which is not in the interface of everybody who reads files
+}
+
 namespace nabla::format {
 namespace {
 
@@ -118,7 +122,7 @@ bool write_temporary(const std::string& temporary, const Contents& contents) {
 
 Result<std::shared_ptr<const FileBytes>> FileBytes::map(const std::string& path) {
   Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe is refused, not waited for
-  if (file.fd < 0) return error(Code::kNotFound, "cannot open `{}`: {}", path, std::strerror(errno));
+  if (file.fd < 0) return error(Code::kNotFound, "cannot open `{}`: {}", path, reason_of(errno));
   struct stat info {};
   if (::fstat(file.fd, &info) != 0) return error(Code::kReadFailed, "cannot read `{}`: {}", path, std::strerror(errno));
   if (S_ISDIR(info.st_mode)) return error(Code::kNotFound, "`{}` is a folder, not a file", path);
@@ -147,7 +151,7 @@ FileBytes::~FileBytes() {
 }
 
 Diagnostic write_failure(const std::string& path, int problem) {
-  Diagnostic d = error(Code::kWriteFailed, "cannot write `{}`: {}", path, std::strerror(problem));
+  Diagnostic d = error(Code::kWriteFailed, "cannot write `{}`: {}", path, reason_of(problem));
   if (problem == ENOSPC || problem == EDQUOT) d.help = "free space there, or write to another disk";
   if (problem == EFBIG) d.help = "raise the limit on the size of files (ulimit -f), or write to another file system";
   return d;

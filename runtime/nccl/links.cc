@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/base/system.h"
 #include "runtime/comm/one_rank.h"
 #include "runtime/comm/recorder.h"
 
@@ -120,13 +121,16 @@ void Links::abort(const std::function<void()>& drop_graphs) {
   std::mutex mutex;
   std::condition_variable changed;
   bool over = false;
-  std::thread watch([&] {
+  std::thread watch;  // where the system gives none, nobody ends what hangs here but who has started the rank
+  (void)start_thread(watch, "watches an abort", [&] {
     std::unique_lock lock(mutex);
     if (changed.wait_for(lock, std::chrono::duration<double>(options_.abort_s), [&] { return over; }) || !options_.end_hard) return;
     options_.end_hard(error(Code::kPeerLost, "rank {}: NCCL has not aborted its communicators in {:g} s", options_.rank, options_.abort_s));
   });
   std::vector<std::thread> ends;
-  for (Comm comm : comms_) ends.emplace_back([this, comm] { (void)nccl_->abort(comm); });
+  for (Comm comm : comms_)
+    if (!start_thread(ends.emplace_back(), "aborts a communicator", [this, comm] { (void)nccl_->abort(comm); }).ok())
+      ends.pop_back(), (void)nccl_->abort(comm);
   if (drop_graphs) drop_graphs();
   for (std::thread& end : ends) end.join();
   comms_.clear();
@@ -135,7 +139,7 @@ void Links::abort(const std::function<void()>& drop_graphs) {
     over = true;
   }
   changed.notify_all();
-  watch.join();
+  if (watch.joinable()) watch.join();
 }
 
 bool Links::closed(Comm comm, int64_t limit_us) {

@@ -48,6 +48,27 @@ TEST_F(Toolchain, ACompilerThatFailsIsNamedWithItsExitStatus) {
   EXPECT_NE(out.text.find("the generated sources are kept in " + folder() + "/nabla-"), string::npos) << out.text;
 }
 
+// What the machine lacks while a compiler runs is no bug of Nabla, nor of a kernel of the user's.
+TEST_F(Toolchain, ACompilerThatLacksRoomOrMemoryIsNoBug) {
+  struct Case {
+    const char* script;
+    const char* expected;
+  };
+  for (const Case& c : {Case{"echo x > /dev/full", "error[E0803]: cannot write `"},
+                        {"echo 'x.s: Disk quota exceeded' >&2; exit 1", "error[E0803]: cannot write `"},
+                        {"echo 'virtual memory exhausted: Cannot allocate memory' >&2; exit 1", "error[E0804]: the host compiler ("},
+                        {"kill -KILL $$", "error[E0804]: the host compiler ("}}) {
+    string compiler = scratch("lacking");
+    std::ofstream(compiler) << "#!/bin/sh\n" << c.script << "\n";
+    ASSERT_EQ(std::system(("chmod +x " + compiler).c_str()), 0);
+    auto out = compile("NABLA_CXX=" + compiler, "--no-cache");
+    EXPECT_EQ(out.code, 1);
+    EXPECT_NE(out.text.find(c.expected), string::npos) << c.script << "\n" << out.text;
+    EXPECT_EQ(out.text.find("E0502"), string::npos) << out.text;
+    EXPECT_EQ(out.text.find("bug"), string::npos) << out.text;
+  }
+}
+
 TEST_F(Toolchain, ACacheThatCannotBeWrittenIsNoted) {
   auto out = compile("NABLA_CACHE=/proc/nabla");
   EXPECT_EQ(out.code, 0) << out.text;

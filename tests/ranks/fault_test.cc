@@ -57,6 +57,24 @@ TEST_F(Faults, RanksThatNeedMoreMemoryThanThereIsDoNotStart) {
                         "limit of its address space");
 }
 
+TEST_F(Faults, ALimitOfDescriptorsIsNamed) {
+  const std::string limited = "ulimit -n 4; exec \"$0\" \"$@\"";
+  std::vector<std::string> args{"-c", limited, kProgram};
+  for (const std::string& arg : training(3)) args.push_back(arg);
+  Outcome starter = Job("/bin/sh", args).wait();
+  EXPECT_EQ(starter.code, 40) << starter.err;
+  EXPECT_HAS(starter.err, "cannot be had: Too many open files: the limit is 4 for a process (ulimit -n)\n");
+  args.resize(3);
+  for (const std::string& arg : training(3, {}, false)) args.push_back(arg);
+  Outcome ranks = Job("/bin/sh", args, {.before = mpirun(4)}).wait();
+  EXPECT_NE(ranks.code, 0);
+  EXPECT_HAS(ranks.err, "error[E0804]: a pipe to the rank cannot be had: Too many open files: the limit is 4 for a process (ulimit -n)\n");
+  for (const Outcome* o : {&starter, &ranks}) {
+    EXPECT_EQ(o->err.find("internal check"), std::string::npos) << o->err;
+    EXPECT_EQ(o->survivors, 0);
+  }
+}
+
 // F1: wherever a rank is killed, all others name it.
 TEST_F(Faults, ARankThatIsKilledIsNamed) {
   for (const char* fault : {"rank=2 run=0 do=kill", "rank=1 run=1 do=kill", "rank=0 run=2 do=kill", "rank=2 run=30 do=kill",
@@ -161,11 +179,27 @@ TEST_F(Faults, ARankThatIsSlowOrPausesIsWaitedFor) {
   Outcome pauses = run("rank=1 run=20 do=pause", 44, {"--save-state", path("pause.safetensors"), "--comm-timeout", "1"});
   EXPECT_EQ(pauses.code, 0) << pauses.err;
   EXPECT_MATCHES(pauses.err,
-                 "warning: rank \\d waits since 0\\.\\d s in run \\d+ for exchange \\d+: all_reduce");
+                 "warning: rank \\d waits since 0\\.\\d s in run \\d+ for exchange \\d+: all_reduce.*; ranks? [0-9, ]*1[0-9, ]* "
+                 "ha(s|ve) not come");
   same_state("pause.safetensors");
   Outcome slow = run("rank=2 do=slow run=0", 44, {"--save-state", path("slow.safetensors")});
   EXPECT_EQ(slow.code, 0) << slow.err;
+  EXPECT_MATCHES(slow.err, "warning: rank 2 on [^ ]+ is slow: in 2\\.0 s it waited for others \\d+ % of the time, and every other rank "
+                           "\\d+ % or more\n");
+  EXPECT_HAS(slow.err, "; rank 2 was slowest\n");
   same_state("slow.safetensors");
+}
+
+// F6
+TEST_F(Faults, ARankThatGoesOnAfterARestartHasNoPartInIt) {
+  Job job(kProgram, training(44, {"--save-state", path("restarted.safetensors"), "--max-restarts", "1", "--checkpoint-dir", path("stale"),
+                                  "--checkpoint-every", "10"}), {.fault = "rank=1 run=20 do=stop"});
+  Outcome o = job.wait();
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_HAS(o.err, "error[E0610]: rank 1 ");
+  EXPECT_HAS(o.err, "note: start 2 of at most 2\n");
+  EXPECT_EQ(o.survivors, 0);
+  same_state("restarted.safetensors");
 }
 
 // F7

@@ -74,7 +74,7 @@ void act(const std::string& what) {
   if (what == "throw") throw std::runtime_error("a fault of this rank");
   if (what == "segv") ::signal(SIGSEGV, SIG_DFL), ::raise(SIGSEGV);
   if (what == "stop") ::raise(SIGSTOP);
-  if (what == "pause") stop_for(500);
+  if (what == "pause") stop_for(800);
   if (what == "spin")
     for (std::atomic<long> i{0};;) ++i;
 }
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
   cli::Hooks hooks;
   hooks.before_run = [](uint32_t rank, uint64_t run) {
     at = run;
-    if (fault.what == "slow" && rank == static_cast<uint32_t>(fault.rank)) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (fault.what == "slow" && rank == static_cast<uint32_t>(fault.rank)) std::this_thread::sleep_for(std::chrono::milliseconds(80));
     if (fault.send == 0 && rank == static_cast<uint32_t>(fault.rank) && run == static_cast<uint64_t>(fault.run)) tests::act(fault.what);
   };
   hooks.transport = [](std::shared_ptr<comm::Transport> to) -> std::shared_ptr<comm::Transport> {

@@ -19,6 +19,9 @@ class Proxy {
   int port() const { return port_; }
   /// Resets what is connected, at both ends; who comes later is let through.
   void reset() { reset_ = true; }
+  /// Keeps to itself what comes from who has connected here, or from the other end, or both, until both are false: then all of it is
+  /// handed on.
+  void hold(bool from_here, bool from_there) { hold_here_ = from_here, hold_there_ = from_there; }
 
  private:
   void serve();
@@ -27,7 +30,7 @@ class Proxy {
 
   int listener_ = -1, port_ = 0, to_;
   std::vector<std::pair<int, int>> pairs_;
-  std::atomic<bool> reset_{false}, quit_{false};
+  std::atomic<bool> reset_{false}, hold_here_{false}, hold_there_{false}, quit_{false};
   std::thread thread_;
 };
 
