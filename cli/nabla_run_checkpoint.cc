@@ -47,8 +47,9 @@ Status check_empty(const std::string& dir) {
 }  // namespace
 
 Result<std::unique_ptr<Checkpoints>> Checkpoints::begin(exec::Session& session, const RunOptions& options, RankProcess* rank,
-                                                        ProgressOf& progress) {
+                                                        checkpoint::Layout layout, ProgressOf& progress) {
   std::unique_ptr<Checkpoints> out(new Checkpoints(session, options));
+  if (rank != nullptr) out->layout_ = layout;
   const CheckpointOptions& o = options.checkpoints;
   if (rank != nullptr)
     out->meeting_ = std::make_unique<MemberMeeting>(rank->member());
@@ -58,7 +59,7 @@ Result<std::unique_ptr<Checkpoints>> Checkpoints::begin(exec::Session& session, 
   if (rank != nullptr) out->party_ = {out->meeting_.get(), rank->rank(), rank->ranks(), rank->epoch()};
   // The folder is this run's before it is read: another that is at work there would write more.
   std::string team = session.team();
-  checkpoint::WriterOptions writing{o.dir, {o.keep, o.keep_every}, team.empty() ? "1 rank" : team};
+  checkpoint::WriterOptions writing{o.dir, {o.keep, o.keep_every}, team.empty() ? "1 rank" : team, std::move(layout)};
   out->writer_ = NABLA_TRY(checkpoint::Writer::create(session, std::move(writing), out->party_));
   // A start after the first goes on with what the ones before have left.
   std::string which = !o.resume.empty() || out->party_.epoch == 0 ? o.resume : "latest";
@@ -77,7 +78,7 @@ Status Checkpoints::resume(const std::string& which, ProgressOf& progress) {
     if (party_.first()) tell(fmt::format("note: `{}` has no checkpoint yet: the run begins anew", dir));
     return Ok{};
   }
-  (void)NABLA_TRY(found->load(session_));
+  (void)NABLA_TRY(found->load(session_, layout_, party_.process));
   progress = NABLA_TRY(read_progress(found->manifest().metadata, found->folder()));
   resumed_ = true, loaded_ = found->folder(), last_ = step_of(progress);
   if (party_.first()) tell(fmt::format("resumed from {}", loaded_));

@@ -24,7 +24,7 @@ class Checkpoints {
   /// then makes ready for writing. `rank`: null where no other process takes part. E0901 where a run would begin anew in a folder
   /// that has checkpoints, and the errors of find and of Writer::create.
   static Result<std::unique_ptr<Checkpoints>> begin(exec::Session& session, const RunOptions& options, RankProcess* rank,
-                                                    ProgressOf& progress);
+                                                    checkpoint::Layout layout, ProgressOf& progress);
   /// A write that is under way is waited for, but not for other processes.
   ~Checkpoints();
 
@@ -49,6 +49,7 @@ class Checkpoints {
   const RunOptions& options_;
   std::unique_ptr<checkpoint::Meeting> meeting_;
   checkpoint::Party party_;
+  checkpoint::Layout layout_;  ///< where other processes run other ranks
   std::unique_ptr<checkpoint::Writer> writer_;
   bool resumed_ = false, ended_ = false;
   std::string loaded_;                    ///< the folder

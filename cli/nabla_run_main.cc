@@ -106,6 +106,7 @@ Result<std::unique_ptr<Exposition>> expose(const RunOptions& options, const form
 Status run(RunOptions& options, format::Bundle bundle, RankProcess* rank) {
   Boards boards;  // outlive who looks at them and who writes to them
   auto exposition = NABLA_TRY(expose(options, bundle, rank, boards));
+  checkpoint::Layout layout = options.checkpoints.dir.empty() ? checkpoint::Layout() : checkpoint::Layout(bundle);
   auto session = NABLA_TRY(open_session(options, std::move(bundle), rank, boards));
   bool first = session->first();
   if (!first) options.metrics.clear(), options.tensorboard.clear(), options.loss_curve.clear(), options.profile = false;
@@ -118,7 +119,7 @@ Status run(RunOptions& options, format::Bundle bundle, RankProcess* rank) {
   Reporter reporter(!options.loss_curve.empty(), !first, options.json ? stderr : stdout);
   ProgressOf progress;
   std::unique_ptr<Checkpoints> checkpoints;
-  if (!options.checkpoints.dir.empty()) checkpoints = NABLA_TRY(Checkpoints::begin(*session, options, rank, progress));
+  if (!options.checkpoints.dir.empty()) checkpoints = NABLA_TRY(Checkpoints::begin(*session, options, rank, std::move(layout), progress));
   bool resumed = checkpoints != nullptr && checkpoints->resumed();
   if (!options.state.empty() && !resumed) {
     format::Metadata metadata;

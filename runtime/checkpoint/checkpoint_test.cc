@@ -12,6 +12,7 @@
 #include <random>
 #include <thread>
 
+#include "runtime/checkpoint/crowd.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/writer.h"
@@ -256,11 +257,23 @@ std::string problem_with(Manifest manifest, const std::function<void(Json&)>& ch
   return parsed.ok() ? "fine" : code_name(parsed.errors()[0].code) + " " + parsed.errors()[0].message;
 }
 
+/// `w` is cut in two along its columns, `s` is in the second file.
 Manifest two_files() {
   Manifest m{7, 1, "2 ranks", {{"a", "b"}}, {{"w", DType::kF32, {4, 6}}, {"s", DType::kI64, {}}, {"e", DType::kF32, {0, 3}}}, {}, {}};
-  m.files = {{"rank-0.safetensors", 1000, 1}, {"rank-1.safetensors", 1000, 2}};
-  m.pieces = {{0, {0, 0}, {4, 2}, 0, 100, 32}, {0, {0, 2}, {2, 4}, 0, 132, 32}, {0, {2, 2}, {2, 4}, 1, 100, 32}, {1, {}, {}, 1, 132, 8}};
+  m.files = {{"rank-0.safetensors", 148, 1}, {"rank-1.safetensors", 156, 2}};
+  m.placements = {{0, 0, {{0, 4, {}}, {0, 3, {{1, 2}}}}, {}}, {1, 1, {}, {}}};
   return m;
+}
+
+/// The same leaves as version 1 lists them.
+void make_old(Json& j) {
+  j["version"] = 1;
+  j.erase("placements");
+  for (int f : {0, 1}) j["files"][f]["size"] = 1000;
+  j["pieces"] = Json::parse(R"([{"leaf": 0, "begin": [0, 0], "extent": [4, 2], "file": 0, "offset": 100},
+    {"leaf": 0, "begin": [0, 2], "extent": [2, 4], "file": 0, "offset": 132},
+    {"leaf": 0, "begin": [2, 2], "extent": [2, 4], "file": 1, "offset": 100},
+    {"leaf": 1, "begin": [], "extent": [], "file": 1, "offset": 132}])");
 }
 
 TEST(Manifest, ComesBackAsItWas) {
@@ -268,14 +281,38 @@ TEST(Manifest, ComesBackAsItWas) {
   auto got = Manifest::parse(m.text(), "M");
   ASSERT_TRUE(got.ok()) << to_string(got.errors());
   EXPECT_EQ(got->text(), m.text());
-  EXPECT_EQ(got->pieces[2].bytes, 32u);
   EXPECT_EQ(got->metadata, m.metadata);
+  auto first = got->pieces_of(0), second = got->pieces_of(1);
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_EQ(first->size(), 1u);
+  EXPECT_EQ((*first)[0].offset, 100u);
+  ASSERT_EQ(second->size(), 2u);
+  EXPECT_EQ((*second)[0].begin, (std::vector<int64_t>{0, 3}));
+  EXPECT_EQ((*second)[0].offset, 100u);
+  EXPECT_EQ((*second)[1].offset, 148u);
+}
+
+TEST(Manifest, ThoseOfOlderVersionsAreRead) {
+  Json json = Json::parse(two_files().text());
+  json.erase("sha256");
+  make_old(json);
+  json["sha256"] = format::sha256_hex(format::as_bytes(json.dump(1)));
+  auto got = Manifest::parse(json.dump(), "M");
+  ASSERT_TRUE(got.ok()) << to_string(got.errors());
+  auto first = got->pieces_of(0), second = got->pieces_of(1);
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_EQ(first->size(), 2u);
+  EXPECT_EQ((*first)[1].begin, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ((*first)[1].offset, 132u);
+  ASSERT_EQ(second->size(), 2u);
+  EXPECT_EQ((*second)[0].offset, 100u);
+  EXPECT_EQ((*second)[1].bytes, 8u);
 }
 
 TEST(Manifest, WhatDoesNotFitIsNamed) {
   Manifest m = two_files();
   EXPECT_EQ(problem_with(m, [](Json&) {}), "fine");
-  EXPECT_EQ(problem_with(m, [](Json& j) { j["version"] = 2; }), "E0103 M: a checkpoint of format version 2; this nabla-run reads up to 1");
+  EXPECT_EQ(problem_with(m, [](Json& j) { j["version"] = 3; }), "E0103 M: a checkpoint of format version 3; this nabla-run reads up to 2");
   EXPECT_EQ(problem_with(m, [](Json& j) { j["format"] = "x"; }), "E0105 M: not the manifest of a checkpoint");
   EXPECT_HAS(problem_with(m, [](Json& j) { j.erase("step"); }), "E0104 M: damaged: `step` is missing");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["step"] = -1; }), "`step` is no whole number");
@@ -289,21 +326,76 @@ TEST(Manifest, WhatDoesNotFitIsNamed) {
                            "rank-0.safetensors\n", "rank-0x.safetensors", ""})
     EXPECT_HAS(problem_with(m, [&](Json& j) { j["files"][0]["name"] = name; }), "is no name of a checkpoint's file");
   EXPECT_HAS(problem_with(m, [](Json& j) { j["files"][0]["crc32"] = 1ull << 32; }), "`crc32` is no whole number");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["leaf"] = 3; }), "`leaf` is no whole number below 3");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["file"] = 2; }), "`file` is no whole number below 2");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["extent"] = {5, 2}; }), "a piece lies outside of leaf `w`, which is f32[4,6]");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["begin"] = {(1ull << 62) - 1, 0}; }), "a piece lies outside");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["begin"] = Json::array({0}); }), "a piece lies outside");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["offset"] = 969; }),
-             "a piece of `w` lies outside of rank-0.safetensors, which has 1000 bytes");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][0]["offset"] = (1ull << 62) - 1; }), "lies outside of rank-0");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"].erase(3); }), "the pieces of leaf `s` have not the 8 bytes");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"][1] = j["pieces"][2]; }), "pieces of leaf `w` overlap");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"].push_back(j["pieces"][3]); }), "leaf `s`");
-  EXPECT_HAS(problem_with(m, [](Json& j) { j["pieces"] = 3; }), "`pieces` is no list");
+  auto with = [&](const char* field, Json value) {
+    return problem_with(m, [&](Json& j) { j["placements"][0][field] = value; });
+  };
+  EXPECT_HAS(with("leaf", 3), "`leaf` is no whole number below 3");
+  EXPECT_HAS(with("first", 2), "`first` is no whole number below 2");
+  EXPECT_HAS(with("first", 1), "a placement of leaf `w` is not over 2 files");
+  EXPECT_HAS(with("extent", {5, 2}), "the pieces of leaf `w` have not the 96 bytes");
+  EXPECT_HAS(with("begin", {(1ull << 62) - 1, 0}), "a piece lies outside of leaf `w`, which is f32[4,6]");
+  EXPECT_HAS(with("begin", Json::array({0})), "a piece lies outside");
+  EXPECT_HAS(with("over", 3), "`over` is no list");
+  EXPECT_HAS(with("over", Json::array({Json::array()})), "`over` has 1 lists for 2 dimensions");
+  for (const char* digits : {"[[[1, 3]], []]", "[[[0, 2]], []]", "[[[1, 1]], []]", "[[[2, 2]], []]", "[[[1, 2]], [[1, 2]]]",
+                             "[[[4294967295, 4294967295]], [[1, 2]]]"})
+    EXPECT_HAS(with("over", Json::parse(digits)), "a placement of leaf `w` is not over 2 files") << digits;
+  EXPECT_HAS(with("over", Json::parse("[[], [[1]]]")), "`over` has what is no [stride, count]");
+  EXPECT_HAS(problem_with(m, [](Json& j) { j["placements"].erase(1); }), "the pieces of leaf `s` have not the 8 bytes");
+  EXPECT_HAS(problem_with(m, [](Json& j) { j["placements"].push_back(j["placements"][0]); }), "leaf `w`");
+  EXPECT_HAS(problem_with(m, [](Json& j) { j["placements"] = 3; }), "`placements` is no list");
+  auto old = [&](const std::function<void(Json&)>& change) {
+    return problem_with(m, [&](Json& j) { make_old(j), change(j["pieces"]); });
+  };
+  EXPECT_EQ(old([](Json&) {}), "fine");
+  EXPECT_HAS(old([](Json& p) { p[0]["leaf"] = 3; }), "`leaf` is no whole number below 3");
+  EXPECT_HAS(old([](Json& p) { p[0]["file"] = 2; }), "`file` is no whole number below 2");
+  EXPECT_HAS(old([](Json& p) { p[0]["extent"] = {5, 2}; }), "a piece lies outside of leaf `w`, which is f32[4,6]");
+  EXPECT_HAS(old([](Json& p) { p[0]["offset"] = 969; }), "a piece of `w` lies outside of rank-0.safetensors, which has 1000 bytes");
+  EXPECT_HAS(old([](Json& p) { p[0]["offset"] = (1ull << 62) - 1; }), "lies outside of rank-0");
+  EXPECT_HAS(old([](Json& p) { p.erase(3); }), "the pieces of leaf `s` have not the 8 bytes");
+  EXPECT_HAS(old([](Json& p) { p[1] = p[2]; }), "pieces of leaf `w` overlap");
+  EXPECT_HAS(old([](Json& p) { p.push_back(p[3]); }), "leaf `s`");
+  EXPECT_HAS(old([](Json& p) { p = 3; }), "`pieces` is no list");
   std::string deep(100000, '[');
   EXPECT_FALSE(Manifest::parse(deep, "M").ok());
   EXPECT_FALSE(Manifest::parse(R"({"format":"nabla checkpoint","version":1,"x":)" + deep + std::string(100000, ']') + "}", "M").ok());
+}
+
+// A file whose size is changed in the manifest, together with the manifest's digest, has no room for what should be in it.
+TEST(Manifest, AFileTooSmallForItsPiecesIsNoticed) {
+  Manifest m = two_files();
+  m.files[1].size = 55;
+  EXPECT_TRUE(m.pieces_of(0).ok());
+  auto refused = m.pieces_of(1);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.errors()[0].message, "rank-1.safetensors: damaged: its 55 bytes have no room for its pieces of the leaves");
+}
+
+TEST(Manifest, ItsSizeDoesNotGrowWithRanksTimesLeaves) {
+  Manifest large = Crowd(256, 8, 900).manifest();
+  std::string text = large.text();
+  EXPECT_LT(text.size(), 5u << 20);
+  auto got = Manifest::parse(text, "M");
+  ASSERT_TRUE(got.ok()) << to_string(got.errors());
+  EXPECT_EQ(got->pieces_of(2047)->size(), 450u);  // of those that are sharded over both axes
+}
+
+// The placements of the bundle's table say what the ranks themselves say.
+TEST(Manifest, ALayoutIsThatOfTheRanks) {
+  auto bundle = format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(*format::two_classes().bytes())), "test");
+  ASSERT_TRUE(bundle.ok());
+  Layout layout(*bundle);
+  auto session = exec::Session::create(std::move(*bundle), {.threads = 1});
+  ASSERT_TRUE(session.ok());
+  using Key = std::tuple<int, uint32_t, std::vector<int64_t>, std::vector<int64_t>>;
+  std::vector<Key> expected, got;
+  for (const exec::StatePiece& p : (*session)->state_pieces()) expected.emplace_back(p.leaf, p.rank, p.begin, p.extent);
+  for (const Placement& p : layout.written())
+    for (uint32_t r = 0; r < 4; ++r)
+      if (auto box = p.part_of(r)) got.emplace_back(p.leaf, r, box->begin, box->size);
+  std::sort(expected.begin(), expected.end()), std::sort(got.begin(), got.end());
+  EXPECT_EQ(got, expected);
 }
 
 // Whatever happens to its bytes, it is the same or it is refused.
@@ -430,7 +522,7 @@ TEST(Processes, TakeTheSameOneOfWhichEachChecksItsShare) {
   // `m` is cut over two ranks; the copies of `w` are there once.
   auto opened = Checkpoint::open(dir + "/step-00000002");
   ASSERT_TRUE(opened.ok()) << to_string(opened.errors());
-  EXPECT_EQ(opened->manifest().pieces.size(), 4u);
+  EXPECT_EQ(opened->manifest().placements.size(), 4u);
   std::string file = dir + "/step-00000002/rank-0.safetensors", bytes = read(file);
   bytes[bytes.size() - 3] ^= 1;
   ASSERT_TRUE(format::write_file(file, bytes).ok());
@@ -453,14 +545,30 @@ TEST(Processes, TakeTheSameOneOfWhichEachChecksItsShare) {
   EXPECT_EQ(got, m);
 }
 
-TEST(Processes, LongTextsAndErrorsComeThrough) {
+// Where the mesh is the same: the manifest, its own file, that of rank 0, and that of the first rank of its row.
+TEST(Processes, ARankOpensOnlyTheFilesThatItNeeds) {
+  std::string dir = new_folder();
+  ASSERT_TRUE(Crowd(8, 4, 12).write(dir).ok());
+  Result<int> same = resume(Crowd(8, 4, 12), dir);
+  ASSERT_TRUE(same.ok()) << to_string(same.errors());
+  EXPECT_LE(*same, 4);
+  for (auto [dp, tp] : {std::pair{4u, 2u}, {2u, 1u}, {1u, 3u}, {16u, 4u}}) {
+    Crowd other(8, 4, 12);  // the same leaves on another mesh, all in rows
+    other.dp = dp, other.tp = tp;
+    std::vector<Layout::Share> shares;
+    for (int i = 0; i < 12; ++i) {
+      int64_t rows = other.leaves[static_cast<size_t>(i)].shape[0], extent = (rows + other.ranks() - 1) / other.ranks();
+      Digits all = other.ranks() < 2 ? Digits() : Digits{{1, other.ranks()}};
+      shares.push_back({{i, 0, {{0, extent, all}, {0, 8, {}}}, std::nullopt}, all, false});
+    }
+    other.layout = Layout(other.leaves.size(), std::move(shares));
+    Result<int> opened = resume(other, dir);
+    EXPECT_TRUE(opened.ok()) << dp << " " << tp << " " << to_string(opened.errors());
+  }
+}
+
+TEST(Processes, ErrorsComeThrough) {
   LocalMeeting meeting;
-  Party party{&meeting, 0, 1, 0};
-  std::string text(200'000, 'x');
-  text[150'000] = '\n';
-  ASSERT_TRUE(party.put_long("t", text).ok() && party.put_long("empty", "").ok());
-  EXPECT_EQ(*party.get_long("t"), text);
-  EXPECT_EQ(*party.get_long("empty"), "");
   Diagnostic why = error(Code::kWriteFailed, "two\nlines");
   why.help = "free space";
   EXPECT_EQ(diagnostic_of(text_of(why)).str(), why.str());

@@ -106,43 +106,72 @@ bool read_file(Reader& r, const Json& json, File& to) {
   return plain_name(to.name) || r.fail(fmt::format("`{}` is no name of a checkpoint's file", to.name));
 }
 
-bool read_piece(Reader& r, const Json& json, const Manifest& of, Piece& to) {
-  if (!r.number(json, "leaf", to.leaf, of.leaves.size()) || !r.number(json, "file", to.file, of.files.size()) ||
-      !r.numbers(json, "begin", to.begin) || !r.numbers(json, "extent", to.extent) || !r.number(json, "offset", to.offset))
-    return false;
-  const Leaf& leaf = of.leaves[static_cast<size_t>(to.leaf)];
-  auto outside = [&] { return r.fail(fmt::format("a piece lies outside of leaf `{}`, which is {}", leaf.name, leaf.str())); };
-  if (to.begin.size() != leaf.shape.size() || to.extent.size() != leaf.shape.size()) return outside();
-  for (size_t d = 0; d < leaf.shape.size(); ++d)
-    if (to.extent[d] > leaf.shape[d] || to.begin[d] > leaf.shape[d] - to.extent[d]) return outside();
-  to.bytes = *bytes_of_shape(to.extent, leaf.dtype);
-  uint64_t size = of.files[to.file].size;
-  if (to.offset > size || to.bytes > size - to.offset)
-    return r.fail(fmt::format("a piece of `{}` lies outside of {}, which has {} bytes", leaf.name, of.files[to.file].name, size));
+/// "over": per dimension a list of [stride, count].
+bool read_digits(Reader& r, const Json& json, Placement& to) {
+  const Json* over = r.list(json, "over");
+  if (over == nullptr) return false;
+  if (over->size() != to.cuts.size()) return r.fail(fmt::format("`over` has {} lists for {} dimensions", over->size(), to.cuts.size()));
+  for (size_t d = 0; d < to.cuts.size(); ++d) {
+    const Json& digits = (*over)[d];
+    if (!digits.is_array() || digits.size() > kMostRank) return r.fail("`over` is no list of lists");
+    for (const Json& digit : digits) {
+      Digit& to_digit = to.cuts[d].digits.emplace_back();
+      if (!digit.is_array() || digit.size() != 2) return r.fail("`over` has what is no [stride, count]");
+      for (auto [value, number] : {std::pair(&digit[0], &to_digit.stride), {&digit[1], &to_digit.count}})
+        if (!r.number_in(*value, "over", *number, uint64_t{1} << 32)) return false;
+    }
+  }
   return true;
 }
 
-bool disjoint(const Piece& a, const Piece& b) {
+/// `piece` of version 1 stands for itself; its cuts have no digits, and it says where it is in its file.
+bool read_placement(Reader& r, const Json& json, const Manifest& of, bool piece, Placement& to) {
+  std::vector<int64_t> begin, extent;
+  if (!r.number(json, "leaf", to.leaf, of.leaves.size()) || !r.number(json, piece ? "file" : "first", to.first, of.files.size()) ||
+      !r.numbers(json, "begin", begin) || !r.numbers(json, "extent", extent))
+    return false;
+  if (piece && !r.number(json, "offset", to.offset.emplace())) return false;
+  const Leaf& leaf = of.leaves[static_cast<size_t>(to.leaf)];
+  auto outside = [&] { return r.fail(fmt::format("a piece lies outside of leaf `{}`, which is {}", leaf.name, leaf.str())); };
+  if (begin.size() != leaf.shape.size() || extent.size() != leaf.shape.size()) return outside();
+  for (size_t d = 0; d < begin.size(); ++d) {
+    if (begin[d] > leaf.shape[d] || (piece && extent[d] > leaf.shape[d] - begin[d])) return outside();
+    to.cuts.push_back({begin[d], extent[d], {}});
+  }
+  if (!piece && !read_digits(r, json, to)) return false;
+  if (!to.is_sound(static_cast<uint32_t>(of.files.size())))
+    return r.fail(fmt::format("a placement of leaf `{}` is not over {} files", leaf.name, of.files.size()));
+  if (!piece) return true;
+  uint64_t size = of.files[to.first].size, bytes = *bytes_of_shape(extent, leaf.dtype);
+  if (*to.offset <= size && bytes <= size - *to.offset) return true;
+  return r.fail(fmt::format("a piece of `{}` lies outside of {}, which has {} bytes", leaf.name, of.files[to.first].name, size));
+}
+
+bool disjoint(const exec::Box& a, const exec::Box& b) {
   for (size_t d = 0; d < a.begin.size(); ++d)
-    if (a.begin[d] + a.extent[d] <= b.begin[d] || b.begin[d] + b.extent[d] <= a.begin[d]) return true;
+    if (a.begin[d] + a.size[d] <= b.begin[d] || b.begin[d] + b.size[d] <= a.begin[d]) return true;
   return false;
 }
 
-/// Pieces that do not overlap, and have as many elements as the leaf, have all of it.
+/// Placements that do not overlap, and have as many elements as the leaf, have all of it. The parts of one are as many boxes side by
+/// side.
 bool check_cover(Reader& r, const Manifest& m) {
-  std::vector<std::vector<const Piece*>> by_leaf(m.leaves.size());
-  for (const Piece& p : m.pieces)
-    if (p.bytes > 0) by_leaf[static_cast<size_t>(p.leaf)].push_back(&p);
+  std::vector<std::vector<exec::Box>> by_leaf(m.leaves.size());
+  for (const Placement& p : m.placements) {
+    auto leaf = static_cast<size_t>(p.leaf);
+    by_leaf[leaf].push_back(p.hull(m.leaves[leaf].shape));
+  }
   for (size_t i = 0; i < m.leaves.size(); ++i) {
-    std::vector<const Piece*>& pieces = by_leaf[i];
-    std::sort(pieces.begin(), pieces.end(), [](const Piece* a, const Piece* b) { return a->begin < b->begin; });
+    std::vector<exec::Box>& boxes = by_leaf[i];
+    std::erase_if(boxes, [](const exec::Box& b) { return std::find(b.size.begin(), b.size.end(), 0) != b.size.end(); });
+    std::sort(boxes.begin(), boxes.end(), [](const exec::Box& a, const exec::Box& b) { return a.begin < b.begin; });
     uint64_t bytes = 0, whole = *bytes_of_shape(m.leaves[i].shape, m.leaves[i].dtype);
-    for (size_t k = 0; k < pieces.size(); ++k) {
-      bytes += pieces[k]->bytes;
+    for (size_t k = 0; k < boxes.size(); ++k) {
+      bytes += *bytes_of_shape(boxes[k].size, m.leaves[i].dtype);
       if (bytes > whole) break;
-      for (size_t l = k + 1; l < pieces.size(); ++l) {
-        if (!pieces[k]->begin.empty() && pieces[l]->begin[0] >= pieces[k]->begin[0] + pieces[k]->extent[0]) break;
-        if (!disjoint(*pieces[k], *pieces[l])) return r.fail(fmt::format("pieces of leaf `{}` overlap", m.leaves[i].name));
+      for (size_t l = k + 1; l < boxes.size(); ++l) {
+        if (!boxes[k].begin.empty() && boxes[l].begin[0] >= boxes[k].begin[0] + boxes[k].size[0]) break;
+        if (!disjoint(boxes[k], boxes[l])) return r.fail(fmt::format("pieces of leaf `{}` overlap", m.leaves[i].name));
       }
     }
     if (bytes != whole) return r.fail(fmt::format("the pieces of leaf `{}` have not the {} bytes of the leaf", m.leaves[i].name, whole));
@@ -162,7 +191,7 @@ bool read_all(Reader& r, const Json& json, const char* name, std::vector<T>& to,
   return true;
 }
 
-bool read_manifest(Reader& r, const Json& json, Manifest& to) {
+bool read_manifest(Reader& r, const Json& json, int64_t version, Manifest& to) {
   if (!r.number(json, "step", to.step) || !r.number(json, "epoch", to.epoch, uint64_t{1} << 32) ||
       !r.text(json, "written_by", to.written_by))
     return false;
@@ -174,7 +203,9 @@ bool read_manifest(Reader& r, const Json& json, Manifest& to) {
   }
   if (!read_all(r, json, "leaves", to.leaves, [&](const Json& j, Leaf& l) { return read_leaf(r, j, l); })) return false;
   if (!read_all(r, json, "files", to.files, [&](const Json& j, File& f) { return read_file(r, j, f); })) return false;
-  if (!read_all(r, json, "pieces", to.pieces, [&](const Json& j, Piece& p) { return read_piece(r, j, to, p); })) return false;
+  const bool pieces = version == 1;
+  auto read = [&](const Json& j, Placement& p) { return read_placement(r, j, to, pieces, p); };
+  if (!read_all(r, json, pieces ? "pieces" : "placements", to.placements, read)) return false;
   return check_cover(r, to);
 }
 
@@ -185,11 +216,18 @@ std::string Leaf::str() const { return exec::TensorInfo{name, dtype, shape, {}}.
 std::string Manifest::text() const {
   Json json{{"format", kFormat}, {"version", kVersion}, {"step", step}, {"epoch", epoch}, {"written_by", written_by}};
   json["metadata"] = metadata;
-  json["leaves"] = Json::array(), json["files"] = Json::array(), json["pieces"] = Json::array();
+  json["leaves"] = Json::array(), json["files"] = Json::array(), json["placements"] = Json::array();
   for (const Leaf& l : leaves) json["leaves"].push_back({{"name", l.name}, {"dtype", info(l.dtype).safetensors}, {"shape", l.shape}});
   for (const File& f : files) json["files"].push_back({{"name", f.name}, {"size", f.size}, {"crc32", f.checksum}});
-  for (const Piece& p : pieces)
-    json["pieces"].push_back({{"leaf", p.leaf}, {"begin", p.begin}, {"extent", p.extent}, {"file", p.file}, {"offset", p.offset}});
+  for (const Placement& p : placements) {
+    Json begin = Json::array(), extent = Json::array(), over = Json::array();
+    for (const Cut& c : p.cuts) {
+      begin.push_back(c.begin), extent.push_back(c.extent);
+      Json& digits = over.emplace_back(Json::array());
+      for (const Digit& d : c.digits) digits.push_back(Json::array({d.stride, d.count}));
+    }
+    json["placements"].push_back({{"leaf", p.leaf}, {"first", p.first}, {"begin", begin}, {"extent", extent}, {"over", over}});
+  }
   json["sha256"] = digest_of(json);
   return dump(json) + "\n";
 }
@@ -213,7 +251,29 @@ Result<Manifest> Manifest::parse(std::string_view text, const std::string& what)
   json.erase("sha256");
   if (digest != digest_of(json)) return damaged("its own sha256 is not that of its contents");
   Manifest out;
-  if (!read_manifest(r, json, out)) return damaged(r.problem());
+  if (!read_manifest(r, json, version, out)) return damaged(r.problem());
+  return out;
+}
+
+Result<std::vector<Piece>> Manifest::pieces_of(uint32_t file) const {
+  std::vector<Piece> out;
+  uint64_t left = files[file].size;
+  // From the last one to the first, which end where those after them begin.
+  for (auto p = placements.rbegin(); p != placements.rend(); ++p) {
+    std::optional<exec::Box> box = p->part_of(file);
+    if (!box) continue;
+    const Leaf& leaf = leaves[static_cast<size_t>(p->leaf)];
+    for (size_t d = 0; d < leaf.shape.size(); ++d)
+      box->size[d] = std::clamp<int64_t>(leaf.shape[d] - box->begin[d], 0, box->size[d]);
+    uint64_t bytes = *bytes_of_shape(box->size, leaf.dtype);
+    if (bytes == 0) continue;
+    if (!p->offset && bytes > left)
+      return error(Code::kCorrupt, "{}: damaged: its {} bytes have no room for its pieces of the leaves", files[file].name,
+                   files[file].size);
+    if (!p->offset) left -= bytes;
+    out.push_back({p->leaf, std::move(box->begin), std::move(box->size), file, p->offset.value_or(left), bytes});
+  }
+  std::reverse(out.begin(), out.end());
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "runtime/base/diagnostic.h"
 #include "runtime/base/dtype.h"
+#include "runtime/checkpoint/placement.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/safetensors.h"
 
@@ -22,7 +23,7 @@ struct File {
   uint32_t checksum = 0;  ///< CRC-32 of all its bytes
 };
 
-/// Where a part of a leaf is.
+/// A part of a leaf in a file.
 struct Piece {
   int leaf = 0;
   std::vector<int64_t> begin, extent;
@@ -38,7 +39,8 @@ struct Leaf {
 };
 
 struct Manifest {
-  static constexpr int64_t kVersion = 1;
+  /// Version 1 lists every piece by itself; it is read, and not written.
+  static constexpr int64_t kVersion = 2;
 
   int64_t step = 0;
   uint32_t epoch = 0;      ///< of the start that wrote it
@@ -46,7 +48,11 @@ struct Manifest {
   format::Metadata metadata;
   std::vector<Leaf> leaves;
   std::vector<File> files;
-  std::vector<Piece> pieces;  ///< have every element of every leaf once
+  std::vector<Placement> placements;  ///< have every element of every leaf once
+
+  /// The pieces of a file. Those without an offset follow each other in the order of the placements, and end with the file. E0104
+  /// when they do not fit into it.
+  Result<std::vector<Piece>> pieces_of(uint32_t file) const;
 
   std::string text() const;
   /// E0103 of a newer version, E0104 when it is damaged: also its own digest is compared, and every number is within its bounds.

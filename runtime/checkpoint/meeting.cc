@@ -4,11 +4,6 @@
 #include <cstdlib>
 
 namespace nabla::checkpoint {
-namespace {
-
-constexpr size_t kPart = 48 << 10;
-
-}  // namespace
 
 Status LocalMeeting::put(const std::string& key, const std::string& value) {
   std::lock_guard lock(mutex_);
@@ -27,19 +22,6 @@ Result<std::string> LocalMeeting::get(const std::string& key, double timeout_s) 
 std::string Party::key(const std::string& what) const { return fmt::format("checkpoint/{}/{}", epoch, what); }
 Status Party::put(const std::string& what, const std::string& value) const { return meeting->put(key(what), value); }
 Result<std::string> Party::get(const std::string& what) const { return meeting->get(key(what), kWaitS); }
-
-Status Party::put_long(const std::string& what, const std::string& value) const {
-  size_t parts = (value.size() + kPart - 1) / kPart;
-  for (size_t i = 0; i < parts; ++i) (void)NABLA_TRY(put(fmt::format("{}/{}", what, i), value.substr(i * kPart, kPart)));
-  return put(what, std::to_string(parts));
-}
-
-Result<std::string> Party::get_long(const std::string& what) const {
-  std::string out;
-  size_t parts = std::strtoull(NABLA_TRY(get(what)).c_str(), nullptr, 10);
-  for (size_t i = 0; i < parts; ++i) out += NABLA_TRY(get(fmt::format("{}/{}", what, i)));
-  return out;
-}
 
 // "NUMBER\nHELP\nMESSAGE"
 std::string text_of(const Diagnostic& why) {

@@ -46,9 +46,6 @@ struct Party {
   static constexpr double kWaitS = 3600;
   Status put(const std::string& what, const std::string& value) const;
   Result<std::string> get(const std::string& what) const;
-  /// For texts that exceed what a message holds: in parts.
-  Status put_long(const std::string& what, const std::string& value) const;
-  Result<std::string> get_long(const std::string& what) const;
 };
 
 /// An error as a value of the store, and back.

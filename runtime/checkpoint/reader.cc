@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/reader.h"
 
 #include <algorithm>
-#include <map>
 
 #include "runtime/checkpoint/folder.h"
 #include "runtime/format/file.h"
@@ -41,12 +40,11 @@ Result<Candidates> candidates(const Wanted& wanted) {
 
 std::string reason_of(const Diagnostics& why) { return why.front().message; }
 
-/// What one process finds wrong with its share; empty: nothing.
-std::string check_share(const std::string& folder, const Party& party) {
-  Result<Checkpoint> opened = Checkpoint::open(folder);
-  if (!opened.ok()) return reason_of(opened.errors());
-  for (size_t i = party.process; i < opened->manifest().files.size(); i += party.processes)
-    if (Status fine = opened->check_file(i); !fine.ok()) return reason_of(fine.errors());
+/// What one process finds wrong with its share of the files; empty: nothing. The first file of its share is that of the same rank,
+/// which it needs again where the mesh is the same.
+std::string check_share(Checkpoint& checkpoint, const Party& party) {
+  for (size_t i = party.process; i < checkpoint.manifest().files.size(); i += party.processes)
+    if (Status fine = checkpoint.check_file(static_cast<uint32_t>(i), i == party.process); !fine.ok()) return reason_of(fine.errors());
   return "";
 }
 
@@ -70,11 +68,14 @@ class Chooser {
       } else if (Status fits = check_model(opened->manifest(), leaves_, folder); !fits.ok()) {
         ended_ = "!" + text_of(fits.errors().front());
       } else {
+        opened_ = std::move(*opened);
         return "+" + folder;
       }
     }
     return ended_ ? *ended_ : reasons_.empty() ? "-" : "!" + text_of(none_valid());
   }
+  /// The checkpoint that `next` has named, which this process has open.
+  Checkpoint take() { return std::move(*opened_); }
   void refuse(const std::string& folder, const std::string& reason) {
     reasons_ += fmt::format("{}{}", reasons_.empty() ? "" : "; ", reason);
     if (!left_.only_one && wanted_.warn) wanted_.warn(fmt::format("warning: checkpoint `{}` is left out: {}", folder, reason));
@@ -86,6 +87,7 @@ class Chooser {
   const Wanted& wanted_;
   const std::vector<Leaf>& leaves_;
   Candidates left_;
+  std::optional<Checkpoint> opened_;
   size_t next_ = 0;
   std::optional<std::string> ended_;
   std::string reasons_;
@@ -102,33 +104,58 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   return Checkpoint(folder, std::move(manifest));
 }
 
-Status Checkpoint::check_file(size_t index) const {
+Result<format::Bytes> Checkpoint::file(uint32_t index) {
   const File& file = manifest_.files[index];
+  std::shared_ptr<const format::FileBytes>& bytes = open_[index];
   std::string path = folder_ + "/" + file.name;
-  std::shared_ptr<const format::FileBytes> bytes = NABLA_TRY(format::FileBytes::map(path));
-  if (bytes->bytes().size() != file.size)
-    return error(Code::kCorrupt, "{}: damaged: it has {} bytes, not {}", path, bytes->bytes().size(), file.size);
-  uint32_t got = format::crc32_of(bytes->bytes());
-  if (got != file.checksum) return error(Code::kCorrupt, "{}: damaged: its checksum is {:08x}, not {:08x}", path, got, file.checksum);
+  if (bytes == nullptr) bytes = NABLA_TRY(format::FileBytes::map(path));
+  if (bytes->bytes().size() == file.size) return bytes->bytes();
+  return error(Code::kCorrupt, "{}: damaged: it has {} bytes, not {}", path, bytes->bytes().size(), file.size);
+}
+
+Status Checkpoint::check_file(uint32_t index, bool keep) {
+  const File& file = manifest_.files[index];
+  uint32_t got = format::crc32_of(NABLA_TRY(this->file(index)));
+  if (!keep) open_.erase(index);
+  if (got != file.checksum)
+    return error(Code::kCorrupt, "{}/{}: damaged: its checksum is {:08x}, not {:08x}", folder_, file.name, got, file.checksum);
+  (void)NABLA_TRY(manifest_.pieces_of(index));
   return Ok{};
 }
 
-Status Checkpoint::load(exec::Session& session) const {
-  std::vector<std::shared_ptr<const format::FileBytes>> files;
-  for (const File& file : manifest_.files) {
-    files.push_back(NABLA_TRY(format::FileBytes::map(folder_ + "/" + file.name)));
-    if (files.back()->bytes().size() != file.size)
-      return error(Code::kCorrupt, "{}/{}: it has {} bytes, not {}", folder_, file.name, files.back()->bytes().size(), file.size);
+// All, where one process has all ranks or one rank is all.
+std::set<uint32_t> Checkpoint::files_with(const std::vector<Leaf>& leaves, const Layout& layout, uint32_t rank) const {
+  std::set<uint32_t> out;
+  std::map<std::string, exec::Box> needed;
+  std::vector<std::optional<exec::Box>> boxes = layout.needed_by(rank);
+  for (size_t i = 0; i < boxes.size(); ++i)
+    if (boxes[i]) needed[leaves[i].name] = *boxes[i];
+  for (const Placement& p : manifest_.placements) {
+    const Leaf& leaf = manifest_.leaves[static_cast<size_t>(p.leaf)];
+    if (layout.of_one()) p.add_files({std::vector<int64_t>(leaf.shape.size(), 0), leaf.shape}, out);
+    else if (auto box = needed.find(leaf.name); box != needed.end()) p.add_files(box->second, out);
   }
-  std::map<std::string, int> leaves;
-  for (size_t i = 0; i < session.state_leaves().size(); ++i) leaves[session.state_leaves()[i].name] = static_cast<int>(i);
-  std::vector<exec::StateView> views;
-  for (const Piece& piece : manifest_.pieces)
-    views.push_back({leaves.at(manifest_.leaves[static_cast<size_t>(piece.leaf)].name), piece.begin, piece.extent,
-                     files[piece.file]->bytes().data() + piece.offset});
-  return session.set_pieces(views);
+  return out;
 }
 
+Result<std::vector<exec::StateView>> Checkpoint::views(const std::vector<Leaf>& leaves, const Layout& layout, uint32_t rank) {
+  std::map<std::string, int> numbers;
+  for (size_t i = 0; i < leaves.size(); ++i) numbers[leaves[i].name] = static_cast<int>(i);
+  std::vector<exec::StateView> out;
+  for (uint32_t index : files_with(leaves, layout, rank)) {
+    format::Bytes bytes = NABLA_TRY(file(index));
+    for (Piece& piece : NABLA_TRY(manifest_.pieces_of(index)))
+      out.push_back({numbers.at(manifest_.leaves[static_cast<size_t>(piece.leaf)].name), std::move(piece.begin), std::move(piece.extent),
+                     bytes.data() + piece.offset});
+  }
+  return out;
+}
+
+Status Checkpoint::load(exec::Session& session, const Layout& layout, uint32_t rank) {
+  return session.set_pieces(NABLA_TRY(views(leaves_of(session), layout, rank)));
+}
+
+// Every process tells the first one what it has found, which tells all: with N ranks that is 2 N questions to the store.
 Result<std::optional<Checkpoint>> find(const Wanted& wanted, const std::vector<Leaf>& leaves, const Party& party) {
   std::optional<Chooser> chooser;
   if (party.first()) chooser.emplace(wanted, leaves);
@@ -138,10 +165,17 @@ Result<std::optional<Checkpoint>> find(const Wanted& wanted, const std::vector<L
     std::string said = NABLA_TRY(party.get(key + "try")), rest = said.substr(1);
     if (said[0] == '-') return std::optional<Checkpoint>();
     if (said[0] == '!') return diagnostic_of(rest);
-    (void)NABLA_TRY(party.put(key + std::to_string(party.process), check_share(rest, party)));
-    std::string wrong;
-    for (uint32_t p = 0; p < party.processes && wrong.empty(); ++p) wrong = NABLA_TRY(party.get(key + std::to_string(p)));
-    if (wrong.empty()) return std::optional<Checkpoint>(NABLA_TRY(Checkpoint::open(rest)));
+    Result<Checkpoint> opened = chooser ? chooser->take() : Checkpoint::open(rest);
+    std::string wrong = opened.ok() ? check_share(*opened, party) : reason_of(opened.errors());
+    if (chooser) {
+      for (uint32_t p = 1; p < party.processes; ++p)
+        if (std::string theirs = NABLA_TRY(party.get(key + std::to_string(p))); wrong.empty()) wrong = std::move(theirs);
+      (void)NABLA_TRY(party.put(key + "all", wrong));
+    } else {
+      (void)NABLA_TRY(party.put(key + std::to_string(party.process), wrong));
+      wrong = NABLA_TRY(party.get(key + "all"));
+    }
+    if (wrong.empty()) return std::optional<Checkpoint>(NABLA_TRY(std::move(opened)));
     if (chooser) chooser->refuse(rest, wrong);
   }
 }

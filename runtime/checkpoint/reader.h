@@ -2,7 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/meeting.h"
 #include "runtime/exec/session.h"
+#include "runtime/format/file.h"
 
 namespace nabla::checkpoint {
 
@@ -19,15 +23,25 @@ class Checkpoint {
   static Result<Checkpoint> open(const std::string& folder);
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
-  /// Reads a file whole. E0104 when its size or checksum is another.
-  Status check_file(size_t file) const;
-  /// Fills what the ranks here have; other elements are not read. The model is the same (check_model), and files are checked.
-  Status load(exec::Session& session) const;
+  /// Reads a file whole. E0104 when its size or checksum is another, or when it is too small for its pieces. `keep`: it is needed
+  /// again, and stays open.
+  Status check_file(uint32_t file, bool keep = false);
+  /// Fills what the ranks here have. The model is the same (check_model), and files are checked. `layout` and `rank`: of the one
+  /// rank here, if others run elsewhere.
+  Status load(exec::Session& session, const Layout& layout = {}, uint32_t rank = 0);
+  /// What `load` passes to Session::set_pieces: the pieces of the files that have something of what the rank needs. Other files are
+  /// not opened. The views live as long as the checkpoint.
+  Result<std::vector<exec::StateView>> views(const std::vector<Leaf>& leaves, const Layout& layout, uint32_t rank);
 
  private:
   Checkpoint(std::string folder, Manifest manifest) : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
+  /// Opened once. E0104 when its size is another.
+  Result<format::Bytes> file(uint32_t index);
+  std::set<uint32_t> files_with(const std::vector<Leaf>& leaves, const Layout& layout, uint32_t rank) const;
+
   std::string folder_;
   Manifest manifest_;
+  std::map<uint32_t, std::shared_ptr<const format::FileBytes>> open_;
 };
 
 struct Wanted {

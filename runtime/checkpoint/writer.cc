@@ -8,7 +8,8 @@
 #include <cstdio>
 #include <new>
 #include <set>
-#include <sstream>
+
+#include "runtime/base/system.h"
 
 namespace nabla::checkpoint {
 namespace {
@@ -28,18 +29,14 @@ std::string name_of_piece(const exec::TensorInfo& leaf, const exec::StatePiece& 
   return fmt::format("{}[{}]", leaf.name, out);
 }
 
-/// A line of numbers: leaf, file, offset, bytes, and per dimension begin and extent.
-std::string line_of(const Piece& p) {
-  std::string out = fmt::format("{} {} {} {}", p.leaf, p.file, p.offset, p.bytes);
-  for (size_t d = 0; d < p.begin.size(); ++d) out += fmt::format(" {} {}", p.begin[d], p.extent[d]);
-  return out + "\n";
-}
-
-Piece piece_of(const std::string& line) {
-  std::istringstream numbers(line);
-  Piece out;
-  numbers >> out.leaf >> out.file >> out.offset >> out.bytes;
-  for (int64_t begin = 0, extent = 0; numbers >> begin >> extent;) out.begin.push_back(begin), out.extent.push_back(extent);
+/// The pieces of this process, as the manifest of a run of one process has them.
+std::vector<Placement> placements_of(const std::vector<exec::StatePiece>& pieces) {
+  std::vector<Placement> out;
+  for (const exec::StatePiece& piece : pieces) {
+    Placement& p = out.emplace_back();
+    p.leaf = piece.leaf;
+    for (size_t d = 0; d < piece.begin.size(); ++d) p.cuts.push_back({piece.begin[d], piece.extent[d], {}});
+  }
   return out;
 }
 
@@ -55,7 +52,9 @@ Result<std::unique_ptr<Writer>> Writer::create(const exec::Session& session, Wri
   }
   (void)NABLA_TRY(std::move(made));
   (void)NABLA_TRY(party.get("begun"));  // from here on every unfinished folder is one of this start
-  return std::unique_ptr<Writer>(new Writer(session, std::move(options), party, std::move(lock)));
+  std::unique_ptr<Writer> out(new Writer(session, std::move(options), party, std::move(lock)));
+  (void)NABLA_TRY(start_thread(out->thread_, "writes checkpoints", [writer = out.get()] { writer->serve(); }));
+  return out;
 }
 
 Writer::Writer(const exec::Session& session, WriterOptions options, Party party, std::optional<FolderLock> lock)
@@ -68,13 +67,11 @@ Writer::Writer(const exec::Session& session, WriterOptions options, Party party,
     std::string name = name_of_piece(leaf, piece);
     while (!names.insert(name).second) name += "'";
     entries.push_back({name, leaf.dtype, piece.extent});
-    pieces_.push_back({piece.leaf, piece.begin, piece.extent, party_.process, bytes, piece.bytes});
     bytes += piece.bytes;
   }
   header_ = format::safetensors_header(entries);
-  for (Piece& piece : pieces_) piece.offset += header_.size();
+  placements_ = party_.processes == 1 ? placements_of(session.state_pieces()) : options_.layout.written();
   copy_.resize(bytes);
-  thread_ = std::thread([this] { serve(); });
 }
 
 Writer::~Writer() {
@@ -83,7 +80,7 @@ Writer::~Writer() {
     quit_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Status Writer::save(int64_t step, format::Metadata metadata) {
@@ -149,7 +146,6 @@ void Writer::serve() {
 
 // The first phase: all processes write, and tell the first one, which decides. Nobody writes there any more when it does.
 Status Writer::write(const Work& work) {
-  if (work.number == 0) (void)NABLA_TRY(learn_pieces());
   std::string folder = options_.dir + "/" + unfinished(work.step, party_.epoch), key = std::to_string(work.number);
   format::Bytes bytes[] = {format::as_bytes(header_), format::as_bytes({copy_.data(), copy_.size()})};
   Result<File> own = write_part(folder, file_of(party_.process), bytes);
@@ -185,7 +181,7 @@ Status Writer::commit_all(const Work& work, const std::string& folder) {
 }
 
 Result<Manifest> Writer::collect(const Work& work, const std::string& folder) {
-  Manifest out{work.step, party_.epoch, options_.written_by, work.metadata, leaves_, {}, pieces_};
+  Manifest out{work.step, party_.epoch, options_.written_by, work.metadata, leaves_, {}, placements_};
   std::optional<Diagnostic> problem;
   for (uint32_t p = 0; p < party_.processes; ++p) {
     std::string said = NABLA_TRY(party_.get(fmt::format("{}/{}", work.number, p)));
@@ -208,18 +204,6 @@ Result<Manifest> Writer::collect(const Work& work, const std::string& folder) {
   }
   if (problem) return *problem;
   return out;
-}
-
-// They stay what they are: processes tell of them once.
-Status Writer::learn_pieces() {
-  std::string own;
-  for (const Piece& piece : pieces_) own += line_of(piece);
-  if (!party_.first()) return party_.put_long(fmt::format("pieces/{}", party_.process), own);
-  for (uint32_t p = 1; p < party_.processes; ++p) {
-    std::istringstream lines(NABLA_TRY(party_.get_long(fmt::format("pieces/{}", p))));
-    for (std::string line; std::getline(lines, line);) pieces_.push_back(piece_of(line));
-  }
-  return Ok{};
 }
 
 }  // namespace nabla::checkpoint

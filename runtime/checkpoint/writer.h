@@ -30,6 +30,7 @@ struct WriterOptions {
   std::string dir;
   Retention keep;
   std::string written_by;  ///< for people
+  Layout layout;           ///< of all ranks; a party of several processes needs it, each of which runs the rank of its number
 };
 
 /// All processes of the party make one, and call save and finish in the same order.
@@ -64,7 +65,6 @@ class Writer {
   Status write(const Work& work);
   Status commit_all(const Work& work, const std::string& folder);
   Result<Manifest> collect(const Work& work, const std::string& folder);
-  Status learn_pieces();
   Status take_result();
 
   const exec::Session& session_;
@@ -74,7 +74,7 @@ class Writer {
   std::string header_;       ///< of this process's file
   std::vector<char> copy_;   ///< its pieces, one after the other
   std::vector<Leaf> leaves_;
-  std::vector<Piece> pieces_;  ///< of this process; in the first one of all, once they have met
+  std::vector<Placement> placements_;  ///< of all processes
   Cost cost_;
   std::string newest_;
   int64_t count_ = 0;  ///< of saves

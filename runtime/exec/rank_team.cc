@@ -85,10 +85,13 @@ struct RankTeam::Impl {
   Status run_part(uint32_t rank);
   const std::vector<uint32_t>& here() const { return world->here(); }
   bool all_here() const { return here().size() == table.count(); }
+  /// Of a rank here.
+  const Part& own(const Whole& whole, uint32_t rank) const { return whole.here[static_cast<size_t>(slot_of[rank])]; }
 
   const format::Ranks& table;
   SessionOptions options;
   std::vector<uint32_t> class_of;                      // by rank
+  std::vector<int> slot_of;                            // by rank: its place in here(); -1: it runs elsewhere
   std::vector<std::vector<EntryInfo>> class_entries;   // by class
   std::vector<std::vector<TensorInfo>> class_leaves;
   std::unique_ptr<comm::World> world;
@@ -204,18 +207,20 @@ void RankTeam::Impl::add_entries() {
 }
 
 void RankTeam::Impl::find_wholes() {
+  slot_of.assign(table.count(), -1);
+  for (size_t i = 0; i < here().size(); ++i) slot_of[here()[i]] = static_cast<int>(i);
   auto entry_of = [&](const format::Whole& w) {
     return std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.info.name == view(w.entry()); });
   };
   for (uint32_t i = 0; i < size_of(table.state()); ++i)
-    leaves.push_back(whole_of(table, *table.state()->Get(i), class_of));
+    leaves.emplace_back(table, *table.state()->Get(i), class_of, here());
   for (uint32_t i = 0; i < size_of(table.inputs()); ++i) {
     const format::Whole& w = *table.inputs()->Get(i);
-    entry_of(w)->inputs.push_back(whole_of(table, w, class_of));
+    entry_of(w)->inputs.emplace_back(table, w, class_of, here());
   }
   for (uint32_t i = 0; i < size_of(table.outputs()); ++i) {
     const format::Whole& w = *table.outputs()->Get(i);
-    entry_of(w)->outputs.push_back(whole_of(table, w, class_of));
+    entry_of(w)->outputs.emplace_back(table, w, class_of, here());
   }
   for (Entry& e : entries) {
     for (const Whole& w : e.inputs) e.info.inputs.push_back(w.info);
@@ -227,12 +232,11 @@ void RankTeam::Impl::find_wholes() {
     for (const Whole& w : e.inputs) shapes.push_back(w.info.shape);
     for (size_t l = 0; l < leaves.size(); ++l) {
       bool reads = false, writes = false;
-      for (uint32_t r = 0; r < ranks.size(); ++r) {
-        if (e.of_rank[r] < 0 || leaves[l].parts[r].index < 0) continue;
-        const EntryInfo& part = class_entries[class_of[r]][static_cast<size_t>(e.of_rank[r])];
-        auto names = [&](const std::vector<int>& list) {
-          return std::count(list.begin(), list.end(), leaves[l].parts[r].index) > 0;
-        };
+      for (uint32_t c = 0; c < class_entries.size(); ++c) {
+        int index = leaves[l].index_in(c), of_class = e.of_rank[table.classes()->Get(c)->first()];
+        if (of_class < 0 || index < 0) continue;
+        const EntryInfo& part = class_entries[c][static_cast<size_t>(of_class)];
+        auto names = [&](const std::vector<int>& list) { return std::count(list.begin(), list.end(), index) > 0; };
         reads |= names(part.reads), writes |= names(part.writes);
       }
       if (reads) e.info.reads.push_back(static_cast<int>(l));
@@ -276,7 +280,7 @@ Status RankTeam::Impl::run_part(uint32_t rank) {
   std::vector<const void*> in(info.inputs.size());
   std::vector<void*> out(info.outputs.size());
   for (size_t i = 0; i < e.inputs.size(); ++i) {
-    const Part& part = e.inputs[i].parts[rank];
+    const Part& part = own(e.inputs[i], rank);
     if (part.index < 0) continue;
     const std::vector<int64_t>& whole = input_shapes[entry][i];
     std::vector<int64_t> shape = info.inputs[part.index].shape;
@@ -300,7 +304,7 @@ Status RankTeam::Impl::run_part(uint32_t rank) {
   };
   std::vector<Back> back;
   for (size_t i = 0; i < e.outputs.size(); ++i) {
-    const Part& part = e.outputs[i].parts[rank];
+    const Part& part = own(e.outputs[i], rank);
     if (part.index < 0) continue;
     const std::vector<int64_t>& shape = ranks[rank]->output_shape(mine, part.index);
     DType dtype = e.outputs[i].info.dtype;
@@ -378,13 +382,11 @@ Status RankTeam::set_shapes(int entry, std::span<const int64_t* const> shapes) {
   for (size_t i = 0; i < e.inputs.size(); ++i)
     for (size_t d = 0; d < e.inputs[i].info.shape.size(); ++d) {
       const TensorInfo& info = e.inputs[i].info;
-      int64_t got = shapes[i][d], count = 1;
+      int64_t got = shapes[i][d], count = e.inputs[i].most_parts(d);
       bool fixed = info.is_static() || info.sizes[d].empty();
       if (fixed && got != info.shape[d])
         return error(Code::kInputShape, "entry `{}`: dimension {} of input `{}` is {}, got {}", e.info.name, d,
                      info.name, info.shape[d], got);
-      for (const Part& p : e.inputs[i].parts)
-        if (p.index >= 0) count = std::max(count, p.dims[d].count);
       if (!fixed && got % count != 0)
         return error(Code::kInputShape,
                      "entry `{}`: dimension {} of input `{}` is {}, which {} ranks cannot share evenly", e.info.name, d,
@@ -396,7 +398,7 @@ Status RankTeam::set_shapes(int entry, std::span<const int64_t* const> shapes) {
     const EntryInfo& info = t.ranks[r]->entries()[e.of_rank[r]];
     std::vector<std::vector<int64_t>> own(info.inputs.size());
     for (size_t i = 0; i < e.inputs.size(); ++i) {
-      const Part& part = e.inputs[i].parts[r];
+      const Part& part = t.own(e.inputs[i], r);
       if (part.index < 0) continue;
       const TensorInfo& type = info.inputs[part.index];
       own[part.index] = type.shape;
@@ -409,14 +411,14 @@ Status RankTeam::set_shapes(int entry, std::span<const int64_t* const> shapes) {
       Diagnostic d = set.errors()[0];
       std::string cut;
       for (size_t i = 0; i < e.inputs.size(); ++i)
-        if (int index = e.inputs[i].parts[r].index; index >= 0 && own[index] != t.input_shapes[entry][i])
+        if (int index = t.own(e.inputs[i], r).index; index >= 0 && own[index] != t.input_shapes[entry][i])
           cut += fmt::format("{}`{}` is {} of {}", cut.empty() ? ": " : ", ", e.info.inputs[i].name, shape_str(own[index]),
                              shape_str(t.input_shapes[entry][i]));
       d.notes.push_back(fmt::format("these are sizes of what rank {} has of the inputs{}", r, cut));
       return d;
     }
     for (size_t i = 0; i < e.outputs.size(); ++i) {
-      const Part& part = e.outputs[i].parts[r];
+      const Part& part = t.own(e.outputs[i], r);
       if (part.index < 0) continue;
       const TensorInfo& type = info.outputs[part.index];
       const std::vector<int64_t>& shape = t.ranks[r]->output_shape(e.of_rank[r], part.index);
@@ -470,8 +472,8 @@ Status RankTeam::collect(int entry, std::span<void* const> outputs) {
     const std::vector<int64_t>& whole = e.output_shapes[i];
     int64_t element = nabla::bytes_of(e.outputs[i].info.dtype);
     for (uint32_t r = 0; outputs[i] != nullptr && r < t.ranks.size(); ++r) {
-      const Part& part = e.outputs[i].parts[r];
-      if (part.index < 0 || !part.owner || root == (t.ranks[r] != nullptr)) continue;
+      if (root == (t.ranks[r] != nullptr) || !e.outputs[i].owned_by(r)) continue;
+      const Part part = e.outputs[i].part(r);
       const EntryInfo& info = t.class_entries[t.class_of[r]][static_cast<size_t>(e.of_rank[r])];
       Box box = part.box(part_shape(info.outputs[static_cast<size_t>(part.index)], part, whole));
       auto bytes = static_cast<size_t>(count_of(box.size) * element);
@@ -490,7 +492,7 @@ std::pair<int64_t, int64_t> RankTeam::rows_here(int entry, int input) const {
   const std::vector<int64_t>& whole = t.input_shapes[entry][input];
   std::pair<int64_t, int64_t> rows{0, 0};
   for (uint32_t r : t.here()) {
-    const Part& part = e.inputs[input].parts[r];
+    const Part& part = t.own(e.inputs[input], r);
     if (part.index < 0) continue;
     const EntryInfo& info = t.class_entries[t.class_of[r]][static_cast<size_t>(e.of_rank[r])];
     Box box = part.box(part_shape(info.inputs[static_cast<size_t>(part.index)], part, whole));
@@ -505,9 +507,9 @@ Status RankTeam::get_leaf(int leaf, void* to) const {
   const Whole& w = t.leaves[leaf];
   bool root = t.ranks[0] != nullptr;
   for (uint32_t r = 0; r < t.ranks.size(); ++r) {
-    const Part& part = w.parts[r];
     bool mine = t.ranks[r] != nullptr;
-    if (part.index < 0 || !part.owner || (!root && !mine)) continue;
+    if ((!root && !mine) || !w.owned_by(r)) continue;
+    const Part part = w.part(r);
     Literal own(w.info.dtype, t.class_leaves[t.class_of[r]][static_cast<size_t>(part.index)].shape);
     auto bytes = static_cast<size_t>(own.size_bytes());
     if (mine) (void)NABLA_TRY(t.ranks[r]->engine().download(own.mutable_data(), t.ranks[r]->leaf_data(part.index), bytes));
@@ -519,7 +521,7 @@ Status RankTeam::get_leaf(int leaf, void* to) const {
 
 Status RankTeam::set_leaf(int leaf, std::span<const StateView> pieces) {
   for (uint32_t r : impl_->here()) {
-    const Part& part = impl_->leaves[leaf].parts[r];
+    const Part& part = impl_->own(impl_->leaves[leaf], r);
     if (part.index < 0) continue;
     Rank& rank = *impl_->ranks[r];
     (void)NABLA_TRY(fill_leaf(rank, part.index, part.box(rank.leaves()[part.index].shape), pieces));
@@ -532,8 +534,9 @@ std::vector<StatePiece> RankTeam::pieces() const {
   for (uint32_t r : impl_->here())
     for (size_t i = 0; i < impl_->leaves.size(); ++i) {
       const Whole& w = impl_->leaves[i];
-      if (w.parts[r].index < 0 || !w.parts[r].owner) continue;
-      Box box = w.parts[r].box(impl_->ranks[r]->leaves()[w.parts[r].index].shape);
+      const Part& part = impl_->own(w, r);
+      if (part.index < 0 || !part.owner) continue;
+      Box box = part.box(impl_->ranks[r]->leaves()[part.index].shape);
       for (size_t d = 0; d < w.info.shape.size(); ++d)  // padding belongs to no piece
         box.size[d] = std::clamp<int64_t>(w.info.shape[d] - box.begin[d], 0, box.size[d]);
       int64_t bytes = nabla::exec::bytes_of(w.info.dtype, box.size);
@@ -544,7 +547,7 @@ std::vector<StatePiece> RankTeam::pieces() const {
 
 Status RankTeam::get_piece(const StatePiece& piece, void* to) const {
   const Whole& w = impl_->leaves[piece.leaf];
-  const Part& part = w.parts[piece.rank];
+  const Part& part = impl_->own(w, piece.rank);
   Rank& rank = *impl_->ranks[piece.rank];
   Box box = part.box(rank.leaves()[part.index].shape);
   if (box.size == piece.extent) return rank.engine().download(to, rank.leaf_data(part.index), piece.bytes);

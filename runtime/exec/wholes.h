@@ -26,13 +26,30 @@ struct Part {
   }
 };
 
-/// A tensor of all ranks together.
-struct Whole {
-  TensorInfo info;
-  std::vector<Part> parts;  ///< by rank
-};
+/// A tensor of all ranks together. What a rank has of it is computed from the placement of its class: a process holds parts of its own
+/// ranks alone, however many there are elsewhere.
+class Whole {
+ public:
+  /// As the bundle's table has it, which outlives it. `class_of`: by rank; outlives it. `here`: the ranks of this process.
+  Whole(const format::Ranks& table, const format::Whole& whole, const std::vector<uint32_t>& class_of, const std::vector<uint32_t>& here);
 
-/// As the bundle's table has it. `class_of`: by rank.
-Whole whole_of(const format::Ranks& table, const format::Whole& whole, const std::vector<uint32_t>& class_of);
+  TensorInfo info;
+  std::vector<Part> here;  ///< of the ranks of this process, in their order
+
+  /// Of any rank.
+  Part part(uint32_t rank) const;
+  bool owned_by(uint32_t rank) const;
+  /// The index in the programs of a class; -1: the class has nothing of it.
+  int index_in(uint32_t of_class) const;
+  /// In how many parts a dimension is cut at most.
+  int64_t most_parts(size_t dim) const;
+
+ private:
+  const format::Placement* placement_of(uint32_t rank) const { return by_class_[(*class_of_)[rank]]; }
+
+  const format::Ranks* table_;
+  const std::vector<uint32_t>* class_of_;
+  std::vector<const format::Placement*> by_class_;  ///< null: the class has nothing of it
+};
 
 }  // namespace nabla::exec

@@ -1,0 +1,68 @@
+// Which files have which parts of a leaf, without a list of all parts: 2,048 ranks that share 900 leaves are 900 placements.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "runtime/exec/parts.h"
+#include "runtime/format/bundle_reader.h"
+
+namespace nabla::checkpoint {
+
+/// A digit of a number in a mixed radix: number / stride % count. In a list the first is the most significant.
+struct Digit {
+  uint32_t stride = 1, count = 2;
+};
+using Digits = std::vector<Digit>;
+
+/// A dimension of the parts of a placement: part k begins at `begin + k * extent`, for every k that the digits can make.
+struct Cut {
+  int64_t begin = 0, extent = 0;
+  Digits digits;  ///< of the number of a file; together they are k
+};
+
+/// Parts of a leaf. File `first` has part 0 of every dimension, and the files that differ from it in the digits of the cuts have the
+/// others. Example: f32[8,6] over 4 files with cuts {0, 2, (stride 1, count 4)} and {0, 6, none}: file r has rows 2r and 2r + 1.
+/// What lies beyond the leaf is padding and in no file.
+struct Placement {
+  int leaf = 0;
+  uint32_t first = 0;
+  std::vector<Cut> cuts;
+  std::optional<uint64_t> offset;  ///< in the file; nothing: it follows from the order (Manifest::pieces_of)
+
+  /// The part that a file has; nothing: it has none.
+  std::optional<exec::Box> part_of(uint32_t file) const;
+  /// Adds the files that have an element of `box`.
+  void add_files(const exec::Box& box, std::set<uint32_t>& to) const;
+  /// All parts together, which are a box too.
+  exec::Box hull(const std::vector<int64_t>& shape) const;
+  /// Do the digits number the parts and files without doubt, and are all files below `files`?
+  bool is_sound(uint32_t files) const;
+};
+
+/// What all ranks of a program have of its state.
+class Layout {
+ public:
+  struct Share {
+    Placement parts;
+    Digits ranks;       ///< all ranks that have a part: `parts.first` and those that differ from it in these digits alone
+    bool copy = false;  ///< another share has the same elements and writes them
+  };
+  /// That of one rank.
+  Layout() = default;
+  explicit Layout(const format::Bundle& bundle);
+  Layout(size_t leaves, std::vector<Share> shares) : leaves_(leaves), shares_(std::move(shares)) {}
+  bool of_one() const { return shares_.empty(); }
+  /// The parts that are written: every element of every leaf once.
+  std::vector<Placement> written() const;
+  /// By leaf, what a rank needs, which includes copies of parts that other ranks write. Nothing: it has nothing of the leaf.
+  std::vector<std::optional<exec::Box>> needed_by(uint32_t rank) const;
+
+ private:
+  size_t leaves_ = 0;
+  std::vector<Share> shares_;
+};
+
+}  // namespace nabla::checkpoint
