@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <numeric>
 #include <thread>
@@ -34,7 +35,8 @@ Team team_of(const std::string& engine, const std::vector<uint32_t>& axes) {
     team.worlds.push_back(std::make_unique<LocalRanks>(table, LocalOptions{.deadline_s = 60, .spin = false, .in_flight = {4}}));
     return team;
   }
-  PeerOptions options{.deadline_s = 60, .yield = true, .in_flight = 4};
+  // Rounds above 2 members, so that the small groups of the suite have them too.
+  PeerOptions options{.deadline_s = 60, .yield = true, .in_flight = 4, .few = engine == "rounds" ? 2u : 8u};
   for (auto& end : test_transports(table.count()))
     team.worlds.push_back(peers_of(table, std::move(end), options));
   return team;
@@ -58,17 +60,86 @@ TEST_P(Engines, DoWhatCollectivesMean) {
   for (const std::string& w : wrong) EXPECT_EQ(w, "");
 }
 
+std::string name_of(const ::testing::TestParamInfo<Engines::ParamType>& info) {
+  std::string name = std::get<0>(info.param);
+  for (uint32_t a : std::get<1>(info.param)) name += "_" + std::to_string(a);
+  return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Engines,
                          ::testing::Combine(::testing::Values("local", "messages"),
                                             ::testing::Values(std::vector<uint32_t>{1}, std::vector<uint32_t>{2},
                                                               std::vector<uint32_t>{3}, std::vector<uint32_t>{4},
                                                               std::vector<uint32_t>{5}, std::vector<uint32_t>{8},
                                                               std::vector<uint32_t>{2, 3}, std::vector<uint32_t>{2, 2, 2})),
-                         [](const auto& info) {
-                           std::string name = std::get<0>(info.param);
-                           for (uint32_t a : std::get<1>(info.param)) name += "_" + std::to_string(a);
-                           return name;
-                         });
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Rounds, Engines,
+                         ::testing::Combine(::testing::Values("rounds"),
+                                            ::testing::Values(std::vector<uint32_t>{3}, std::vector<uint32_t>{5},
+                                                              std::vector<uint32_t>{2, 4})),
+                         name_of);
+
+/// Counts what a rank sends, and how often it asks whether a message has come.
+class Counting final : public Transport {
+ public:
+  Counting(std::unique_ptr<Transport> end, std::atomic<int64_t>& sends, std::atomic<int64_t>& tests)
+      : end_(std::move(end)), sends_(sends), tests_(tests) {}
+  std::string name() const override { return end_->name(); }
+  uint32_t rank() const override { return end_->rank(); }
+  uint32_t ranks() const override { return end_->ranks(); }
+  Result<Request> send(uint32_t to, uint32_t tag, const void* from, uint64_t bytes) override {
+    ++sends_;
+    return end_->send(to, tag, from, bytes);
+  }
+  Result<Request> recv(uint32_t from, uint32_t tag, void* to, uint64_t bytes) override { return end_->recv(from, tag, to, bytes); }
+  Result<bool> test(Request request) override { return ++tests_, end_->test(request); }
+  Status close() override { return end_->close(); }
+
+ private:
+  std::unique_ptr<Transport> end_;
+  std::atomic<int64_t>&sends_, &tests_;
+};
+
+// 64 ranks: a small sum or gather is 6 messages of each, a broadcast one message to each rank, and the bits are those of the order of
+// the members.
+TEST(Peers, LargeGroupsSendFewMessages) {
+  constexpr uint32_t kRanks = 64;
+  std::vector<uint8_t> bytes = plain_table({kRanks});
+  const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(bytes.data());
+  std::atomic<int64_t> sends{0}, tests{0};
+  std::vector<std::unique_ptr<World>> worlds;
+  for (auto& end : test_transports(kRanks)) worlds.push_back(peers_of(table, std::make_unique<Counting>(std::move(end), sends, tests)));
+  auto value_of = [](uint32_t r) { return 1.0f / static_cast<float>(r + 3); };
+  float in_order = value_of(0);
+  for (uint32_t r = 1; r < kRanks; ++r) in_order += value_of(r);
+  std::atomic<int> wrong{0};
+  auto all = [&](CollectiveCall call, const std::function<bool(uint32_t, const std::vector<float>&)>& right) {
+    sends = 0;
+    std::vector<std::thread> threads;
+    for (uint32_t r = 0; r < kRanks; ++r)
+      threads.emplace_back([&, r, own = call]() mutable {
+        float from = value_of(r);
+        std::vector<float> to(kRanks, -1);
+        own.from = &from, own.to = to.data(), own.bytes = sizeof from;
+        Communicator& peers = worlds[r]->rank(r);
+        bool done = peers.start(0, own).ok() && peers.wait(0).ok();
+        wrong += !done || !right(r, to);
+      });
+    for (std::thread& t : threads) t.join();
+    return sends.load();
+  };
+  EXPECT_EQ(all({.kind = format::CollectiveKind::AllReduce, .reduction = format::Reduction::Sum, .dtype = format::DType::F32},
+                [&](uint32_t, const auto& to) { return to[0] == in_order; }), kRanks * 6);
+  EXPECT_EQ(all({.kind = format::CollectiveKind::AllGather, .dtype = format::DType::F32},
+                [&](uint32_t, const auto& to) {
+                  for (uint32_t m = 0; m < kRanks; ++m)
+                    if (to[m] != value_of(m)) return false;
+                  return true;
+                }), kRanks * 6);
+  EXPECT_EQ(all({.kind = format::CollectiveKind::Broadcast, .dtype = format::DType::F32, .root = 5},
+                [&](uint32_t, const auto& to) { return to[0] == value_of(5); }), kRanks - 1);
+  EXPECT_EQ(wrong, 0);
+}
 
 TEST(Peers, WhoDoesNotComeIsNamed) {
   std::vector<uint8_t> bytes = plain_table({3});

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 
@@ -22,6 +23,8 @@ using Request = Transport::Request;
 constexpr uint64_t kWhole = 16 << 10;   // up to so many bytes every member combines all by itself: one message less in a row
 constexpr uint64_t kPiece = 256 << 10;  // of what a member combines: while one is combined, the next is under way
 constexpr uint32_t kWindow = 4;         // pieces that are under way
+constexpr uint64_t kGathered = 4 << 20; // so much a member may have of all others together
+constexpr size_t kTests = 64;           // of requests, one look at an exchange: to test all for each that is done would be quadratic
 constexpr int kLooks = 2000;            // before a waiting rank leaves its CPU to others
 
 void copy(void* to, const void* from, uint64_t bytes) {
@@ -42,7 +45,8 @@ struct Range {
 struct Open {
   enum Role : uint8_t { kPlain, kPart, kPartSent };
   Request request = 0;
-  uint32_t peer = 0;  ///< a rank
+  uint32_t peer = 0;    ///< a rank
+  uint32_t member = 0;  ///< its place in the group; of kPartSent
   Role role = kPlain;
   bool comes = false;
   uint32_t piece = 0;
@@ -57,6 +61,9 @@ struct Exchange {
   uint32_t channel = 0;                      ///< of a message
   uint32_t tag = 0;
   std::vector<Open> open;
+  size_t cursor = 0;       ///< where the next look at `open` begins
+  // ---- In rounds, each of which begins when the one before is over
+  uint32_t round = 0, rounds = 0;
   std::vector<char> room;  ///< messages that came and are to be combined; a message that is sent
   // ---- Of a reduction
   bool whole = false;  ///< every member combines all
@@ -92,6 +99,7 @@ class Rank final : public Communicator {
     e.call = call, e.group = &neighbours_.groups[call.group];
     uint64_t number = next_[call.group]++;
     e.tag = tag_of(static_cast<uint32_t>(call.kind), e.group->index, static_cast<uint32_t>(number));
+    if (in_rounds(e)) return kept(begin_rounds(e));
     return kept(e.reduces() ? begin_reduction(e) : begin_copies(e));
   }
 
@@ -161,7 +169,7 @@ class Rank final : public Communicator {
     if (found == exchanges_.end()) found = exchanges_.insert(found, std::make_unique<Exchange>());
     Exchange& e = **found;
     e.busy = true, e.awaited = false, e.ticket = ticket, e.call = {}, e.group = nullptr, e.pieces = e.posted = 0;
-    e.open.clear();
+    e.open.clear(), e.cursor = 0, e.round = e.rounds = 0;
     return e;
   }
 
@@ -194,6 +202,70 @@ class Rank final : public Communicator {
     for (uint64_t at = 0; at < bytes; at += Transport::kMostBytes)
       (void)NABLA_TRY(f(at, std::min(bytes - at, Transport::kMostBytes)));
     return Ok{};
+  }
+
+  // ---- Rounds: log2(members) messages one after the other, where each member would send one to every other
+
+  bool in_rounds(const Exchange& e) const {
+    uint64_t n = e.members();
+    if (n <= options_.few) return false;
+    if (e.call.kind == CollectiveKind::Broadcast) return true;
+    bool gathers = e.call.kind == CollectiveKind::AllReduce || e.call.kind == CollectiveKind::AllGather;
+    return gathers && e.call.bytes <= kWhole && e.call.bytes * n <= kGathered;
+  }
+
+  // A broadcast receives, and its only round sends on. Otherwise `room` has the value of member me + i at place i, of which the first
+  // 2^k are there after k rounds; values are combined when all are, in the order of the members, as everywhere.
+  Status begin_rounds(Exchange& e) {
+    const CollectiveCall& c = e.call;
+    const uint32_t n = static_cast<uint32_t>(e.members()), me = e.group->me;
+    if (c.kind == CollectiveKind::Broadcast) {
+      e.rounds = 1;
+      const uint32_t place = (me + n - c.root) % n;
+      if (place == 0)
+        copy(c.to, c.from, c.bytes);
+      else
+        (void)NABLA_TRY(recv_from(e, e.group->members[((place & (place - 1)) + c.root) % n], e.tag, c.to, c.bytes));
+    } else {
+      while ((1u << e.rounds) < n) ++e.rounds;
+      if (e.room.size() < n * c.bytes) e.room.resize(n * c.bytes);
+      copy(e.room.data(), c.from, c.bytes);
+    }
+    return go_on(e);
+  }
+  Status go_on(Exchange& e) {
+    while (e.open.empty() && e.round < e.rounds) (void)NABLA_TRY(begin_round(e, e.round++));
+    if (e.open.empty() && e.rounds > 0 && e.round == e.rounds) end_rounds(e), e.round = e.rounds = 0;
+    return Ok{};
+  }
+  Status begin_round(Exchange& e, uint32_t round) {
+    const CollectiveCall& c = e.call;
+    const std::vector<uint32_t>& members = e.group->members;
+    const uint32_t n = static_cast<uint32_t>(members.size()), me = e.group->me;
+    if (c.kind == CollectiveKind::Broadcast) {
+      // The children of a place in the tree have one more bit set, below its lowest one; the largest subtree comes first.
+      const uint32_t place = (me + n - c.root) % n;
+      uint32_t below = place == 0 ? std::bit_ceil(n) : place & (~place + 1);
+      while ((below /= 2) > 0)
+        if (place + below < n) (void)NABLA_TRY(send_to(e, members[(place + below + c.root) % n], e.tag, c.to, c.bytes));
+      return Ok{};
+    }
+    const uint32_t distance = 1u << round;
+    const uint64_t bytes = std::min(distance, n - distance) * c.bytes;
+    (void)NABLA_TRY(recv_from(e, members[(me + distance) % n], e.tag, e.room.data() + distance * c.bytes, bytes));
+    return send_to(e, members[(me + n - distance) % n], e.tag, e.room.data(), bytes);
+  }
+  void end_rounds(Exchange& e) {
+    const CollectiveCall& c = e.call;
+    if (c.kind == CollectiveKind::Broadcast) return;
+    const uint32_t n = static_cast<uint32_t>(e.members()), me = e.group->me;
+    parts_.clear();
+    for (uint32_t m = 0; m < n; ++m) parts_.push_back(e.room.data() + (m + n - me) % n * c.bytes);
+    void* out[] = {c.to};
+    if (c.kind == CollectiveKind::AllReduce)
+      combine(c.reduction, c.dtype, parts_, out, 0, static_cast<int64_t>(c.bytes) / e.element());
+    else
+      for (uint32_t m = 0; m < n; ++m) copy(static_cast<char*>(c.to) + m * c.bytes, parts_[m], c.bytes);
   }
 
   Status begin_copies(Exchange& e) {
@@ -296,7 +368,7 @@ class Rank final : public Communicator {
       // In place, what was sent must have left before the result is written over it.
       if (e.whole && e.call.from == e.call.to) ++missing;
       (void)NABLA_TRY(send_to(e, members[m], part_tag(e, p), own(e, theirs), bytes_of(e, theirs),
-                              {.role = Open::kPartSent, .piece = p}));
+                              {.member = m, .role = Open::kPartSent, .piece = p}));
     }
     return Ok{};
   }
@@ -325,8 +397,7 @@ class Rank final : public Communicator {
     bool all = e.call.kind == CollectiveKind::AllReduce;
     // The member's result comes to where the part that went to it has left.
     if (o.role == Open::kPartSent && all && !e.whole) {
-      auto at = std::find(e.group->members.begin(), e.group->members.end(), o.peer);
-      Range theirs = e.piece(static_cast<uint64_t>(at - e.group->members.begin()), o.piece);
+      Range theirs = e.piece(o.member, o.piece);
       char* to = static_cast<char*>(e.call.to) + theirs.begin * e.element();
       return recv_from(e, o.peer, result_tag(e, o.piece), to, bytes_of(e, theirs));
     }
@@ -341,22 +412,25 @@ class Rank final : public Communicator {
     for (size_t x = 0; x < exchanges_.size(); ++x) {
       Exchange& e = *exchanges_[x];
       if (!e.busy) continue;
-      for (size_t i = 0; i < e.open.size();) {
-        Open o = e.open[i];
+      for (size_t looks = std::min(e.open.size(), kTests); looks > 0 && !e.open.empty(); --looks) {
+        if (e.cursor >= e.open.size()) e.cursor = 0;
+        Open o = e.open[e.cursor];
         Result<bool> over = transport_->test(o.request);
         if (!over.ok()) return explained(e, over.errors()[0]);
         if (!*over) {
-          ++i;
+          ++e.cursor;
           continue;
         }
-        e.open.erase(e.open.begin() + static_cast<std::ptrdiff_t>(i));
+        e.open[e.cursor] = e.open.back();
+        e.open.pop_back();
         (void)NABLA_TRY(done(e, o));
       }
+      (void)NABLA_TRY(go_on(e));
       if (e.awaited && settled(e) && &e != awaiting_) e.busy = false;
     }
     return Ok{};
   }
-  static bool settled(const Exchange& e) { return e.open.empty() && e.posted == e.pieces; }
+  static bool settled(const Exchange& e) { return e.open.empty() && e.posted == e.pieces && e.rounds == 0; }
 
   // Until it is settled.
   Status await(Exchange& e) {

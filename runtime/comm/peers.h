@@ -18,6 +18,7 @@ struct PeerOptions {
   const char* late_help = "";   ///< of E0611, for callers who set the deadline by no option of nabla-run
   bool yield = true;            ///< other ranks want this CPU: leave it to them while waiting
   uint32_t in_flight = 1;       ///< of the rank's program: comm::in_flight
+  uint32_t few = 8;             ///< groups up to this size exchange directly; in larger ones small values take log2 rounds
   /// What ends the waiting: another rank's failure, as whoever watches them all tells it. Called often. May be null.
   std::function<std::optional<Diagnostic>()> verdict;
   /// Where it turns from 0, the launcher ends this rank: E0610 says for whom it waited. May be null.
@@ -25,7 +26,8 @@ struct PeerOptions {
 };
 
 /// One rank in this process. It combines values in the order of the members, as LocalRanks does: the same bits on every engine.
-/// A reduction sends each part to the member that owns it, which combines: what all ranks send together is that of a ring.
+/// A reduction sends each part to the member that owns it, which combines: what all ranks send together is that of a ring. In groups of
+/// more than `few` members a broadcast is a tree, and small values are gathered in rounds, of which each doubles what a member has.
 /// E0614 where the transport has other ranks than the table, which outlives the world.
 Result<std::unique_ptr<World>> make_peers(const format::Ranks& ranks, std::shared_ptr<Transport> transport, const PeerOptions& options);
 
