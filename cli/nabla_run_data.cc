@@ -1,8 +1,10 @@
 #include "cli/nabla_run_data.h"
 
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "runtime/base/option_error.h"
 #include "runtime/format/safetensors.h"
@@ -239,17 +241,38 @@ uint64_t next_random(uint64_t& state) {
   return z ^ z >> 31;
 }
 
-std::vector<int64_t> Dataset::shuffled(uint64_t seed, int64_t epoch) const {
-  std::vector<int64_t> order(samples_);
-  std::iota(order.begin(), order.end(), 0);
+Order::Order(int64_t samples, uint64_t seed, int64_t epoch) : samples_(samples) {
   uint64_t state = seed;
   state = next_random(state) + static_cast<uint64_t>(epoch);
-  for (int64_t i = samples_ - 1; i > 0; --i) {
+  if (samples > kMostTable) {
+    half_ = (static_cast<int>(std::bit_width(static_cast<uint64_t>(samples - 1))) + 1) / 2;
+    for (uint64_t& key : keys_) key = next_random(state);
+    return;
+  }
+  table_.resize(static_cast<size_t>(samples));
+  std::iota(table_.begin(), table_.end(), uint16_t{0});
+  for (int64_t i = samples - 1; i > 0; --i) {
     auto range = static_cast<unsigned __int128>(i + 1);
     auto j = static_cast<int64_t>(range * next_random(state) >> 64);
-    std::swap(order[i], order[j]);
+    std::swap(table_[static_cast<size_t>(i)], table_[static_cast<size_t>(j)]);
   }
-  return order;
+}
+
+// A Feistel network permutes the numbers of 2 * half_ bits, of which at most three in four are no samples: it is applied again until
+// the number is one, which permutes the samples.
+int64_t Order::operator[](int64_t place) const {
+  if (!table_.empty()) return table_[static_cast<size_t>(place)];
+  auto at = static_cast<uint64_t>(place);
+  const uint64_t mask = (uint64_t{1} << half_) - 1;
+  do {
+    uint64_t left = at >> half_, right = at & mask;
+    for (int r = 0; half_ > 0 && r < kRounds; ++r) {
+      uint64_t state = keys_[r] + right;
+      left = std::exchange(right, left ^ (next_random(state) & mask));
+    }
+    at = left << half_ | right;
+  } while (at >= static_cast<uint64_t>(samples_));
+  return static_cast<int64_t>(at);
 }
 
 std::vector<int64_t> Dataset::batch_shape(size_t i, int64_t rows) const {
@@ -258,7 +281,7 @@ std::vector<int64_t> Dataset::batch_shape(size_t i, int64_t rows) const {
   return shape;
 }
 
-int64_t Dataset::fill(const std::vector<int64_t>& order, int64_t begin, const std::vector<std::pair<int64_t, int64_t>>& rows,
+void Dataset::fill(const Order& order, int64_t begin, const std::vector<std::pair<int64_t, int64_t>>& rows,
                       std::vector<Literal>& arrays) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Literal& source = arrays_[i];
@@ -266,9 +289,8 @@ int64_t Dataset::fill(const std::vector<int64_t>& order, int64_t begin, const st
     auto* to = static_cast<char*>(arrays[inputs_[i]].mutable_data());
     const auto* from = static_cast<const char*>(source.data());
     for (int64_t b = rows[i].first; b < std::min(rows[i].second, batch_); ++b)
-      std::memcpy(to + b * bytes, from + order[(begin + b) % samples_] * bytes, static_cast<size_t>(bytes));
+      std::memcpy(to + (b - rows[i].first) * bytes, from + order[(begin + b) % samples_] * bytes, static_cast<size_t>(bytes));
   }
-  return std::min(batch_, samples_ - begin);
 }
 
 }  // namespace nabla::cli

@@ -39,6 +39,25 @@ Status check_output_name(const Assignment& output);
 /// Writes .npy or .safetensors, by the name's ending, which check_output_name has seen.
 Status write_output(const std::string& path, const std::string& name, const Literal& value);
 
+/// The order of the samples in an epoch: which one stands at a place. Its memory does not grow with the data: up to 65,536 samples
+/// have a table, more are permuted by a formula.
+class Order {
+ public:
+  /// That of the file.
+  explicit Order(int64_t samples) : samples_(samples) {}
+  /// A permutation; the same seed and epoch give the same one on every machine.
+  Order(int64_t samples, uint64_t seed, int64_t epoch);
+  int64_t operator[](int64_t place) const;
+
+ private:
+  static constexpr int64_t kMostTable = 1 << 16;
+  static constexpr int kRounds = 6;
+  int64_t samples_;
+  int half_ = 0;  ///< bits of each half of a number that the formula permutes; 0: there is no formula
+  uint64_t keys_[kRounds] = {};
+  std::vector<uint16_t> table_;
+};
+
 /// Samples for some inputs of an entry, ready to be cut into batches.
 class Dataset {
  public:
@@ -55,13 +74,12 @@ class Dataset {
   /// Inputs that the data feed.
   const std::vector<int>& inputs() const { return inputs_; }
 
-  /// The samples' order in an epoch; the same seed and epoch give the same order on every machine.
-  std::vector<int64_t> shuffled(uint64_t seed, int64_t epoch) const;
   /// Shape of the array for inputs()[i] that holds `rows` samples.
   std::vector<int64_t> batch_shape(size_t i, int64_t rows) const;
-  /// Copies samples order[begin ...] into the inputs' arrays. Behind the end samples are repeated from the beginning;
-  /// returns the number of real ones. Of the batch for inputs()[i] only rows[i] = [begin, end) are copied.
-  int64_t fill(const std::vector<int64_t>& order, int64_t begin, const std::vector<std::pair<int64_t, int64_t>>& rows,
+  /// Copies samples order[begin ...] into the inputs' arrays. After the last sample the first ones are repeated.
+  /// Of the batch for inputs()[i] only rows[i] = [begin, end) are copied, and the array has these
+  /// alone.
+  void fill(const Order& order, int64_t begin, const std::vector<std::pair<int64_t, int64_t>>& rows,
                std::vector<Literal>& arrays) const;
 
  private:

@@ -156,7 +156,7 @@ Status Job::take_data(Reporter& reporter, ArrayFiles& files) {
   for (size_t i = 0; i < data_->inputs().size(); ++i) {
     int input = data_->inputs()[i];
     given_[input] = true;
-    inputs_[input] = Literal(entry_.inputs[input].dtype, data_->batch_shape(i, data_->batch()));
+    inputs_[input] = Literal(entry_.inputs[input].dtype, data_->batch_shape(i, 0));  // set_sizes makes room for the rows of this process
   }
   int64_t samples = data_->samples(), batch = data_->batch();
   if (job_.bench) return Ok{};
@@ -287,16 +287,26 @@ Status Job::prepare(Reporter& reporter, ArrayFiles& files) {
   for (const Literal& input : inputs_) input_data_.push_back(input.data());
   for (Literal& output : outputs_) output_data_.push_back(output.mutable_data());
   for (const Literal& input : inputs_) shapes_.push_back(input.shape());
+  for (size_t i = 0; data_ && i < data_->inputs().size(); ++i) shapes_[data_->inputs()[i]][0] = data_->batch();
   return set_sizes();
 }
 
-// Takes the sizes of the next runs from shapes_. The arrays are large enough: they were made for the largest.
+// Takes the sizes of the next runs from shapes_. Of a batch a process holds the rows that its ranks read, and a session reads no
+// others: what it gets is the address at which the whole batch would begin.
 Status Job::set_sizes() {
   std::vector<const int64_t*> shapes;
   for (const std::vector<int64_t>& shape : shapes_) shapes.push_back(shape.data());
   (void)NABLA_TRY(session_.set_shapes(index_, shapes));
   rows_.clear();
-  for (size_t i = 0; data_ && i < data_->inputs().size(); ++i) rows_.push_back(session_.rows_here(index_, data_->inputs()[i]));
+  for (size_t i = 0; data_ && i < data_->inputs().size(); ++i) {
+    int input = data_->inputs()[i];
+    auto& [begin, end] = rows_.emplace_back(session_.rows_here(index_, input));
+    end = std::min(end, shapes_[input][0]);
+    Literal& own = inputs_[input];
+    if (own.shape()[0] < end - begin) own = Literal(own.dtype(), data_->batch_shape(i, end - begin));
+    int64_t before = own.shape()[0] == 0 ? 0 : begin * (own.size_bytes() / own.shape()[0]);
+    input_data_[input] = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(own.data()) - static_cast<uintptr_t>(before));
+  }
   return Ok{};
 }
 
@@ -345,14 +355,14 @@ Status Job::train(Reporter& reporter) {
   int64_t goal = NABLA_TRY(this->goal(p, total, reporter));
   if (was_done_) return Ok{};
   reporter.begin(entry_, true, goal, batches, data_->batch(), p.step);
-  std::vector<int64_t> order = data_->shuffled(p.seed, p.epoch);
+  Order order(data_->samples(), p.seed, p.epoch);
   for (int64_t i = 0; p.step < goal && may_run(); ++i) {
     data_->fill(order, p.position * data_->batch(), rows_, inputs_);
     (void)NABLA_TRY(next_step(++p.step, i, reporter));
     reporter.step(p.step, p.epoch + 1, metrics());
     if (++p.position == batches) {
       p.position = 0;
-      order = data_->shuffled(p.seed, ++p.epoch);
+      order = Order(data_->samples(), p.seed, ++p.epoch);
     }
     (void)NABLA_TRY(done_with(p));
   }
@@ -364,17 +374,17 @@ Status Job::evaluate(Reporter& reporter) {
   int64_t samples = data_->samples(), batch = data_->batch();
   int64_t batches = (samples + batch - 1) / batch;
   reporter.begin(entry_, false, batches, 0, batch);
-  std::vector<int64_t> order(samples);
-  std::iota(order.begin(), order.end(), 0);
+  const Order order(samples);
   std::vector<Metric> sums = metrics();
   for (Metric& sum : sums) sum.value = 0;
   for (int64_t b = 0; b < batches && may_run(); ++b) {
-    int64_t real = data_->fill(order, b * batch, rows_, inputs_);
+    int64_t real = std::min(batch, samples - b * batch);
     if (data_->open() && real < batch) {
       for (int input : data_->inputs()) shapes_[input][0] = real;
       if (mask_input_ >= 0 && !entry_.inputs[mask_input_].is_static()) shapes_[mask_input_][0] = real;
       (void)NABLA_TRY(set_sizes());
     }
+    data_->fill(order, b * batch, rows_, inputs_);  // the rows of this process are those of the batch's size
     if (mask_input_ >= 0)
       for (int64_t i = 0; i < batch; ++i) inputs_[mask_input_].set(i, i < real ? 1 : 0);
     (void)NABLA_TRY(run_once(b + 1));
@@ -422,11 +432,7 @@ Status Job::repeat(Reporter& reporter) {
 
 Status Job::bench(Reporter& reporter) {
   constexpr int kWarmUp = 3;
-  if (data_) {
-    std::vector<int64_t> order(data_->samples());
-    std::iota(order.begin(), order.end(), 0);
-    data_->fill(order, 0, rows_, inputs_);
-  }
+  if (data_) data_->fill(Order(data_->samples()), 0, rows_, inputs_);
   std::vector<double> micros;
   for (int64_t i = -kWarmUp; i < *job_.bench; ++i) {
     if (!may_run()) return error(Code::kInterrupted, "stopped by a signal during --bench");

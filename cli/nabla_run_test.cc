@@ -458,21 +458,30 @@ TEST(CommandLine, OptionsOfTheOnlyEntryMayStandBeforeIt) {
   EXPECT_EQ(line->options.threads, 3);
 }
 
+// On both sides of where the table ends.
 TEST(Dataset, AnEpochIsAPermutation) {
-  exec::EntryInfo entry;
-  entry.name = "step";
-  entry.inputs.push_back({"x", DType::kF32, {4}});
-  std::string path = testing::TempDir() + "/perm.npz";
-  ASSERT_TRUE(format::write_npz(path, {{"x", Literal(DType::kF32, {100})}}).ok());
-  std::vector<std::string> notes;
-  ArrayFiles files;
-  auto data = Dataset::load({.data = path}, entry, {false}, files, notes);
-  ASSERT_TRUE(data.ok());
-  std::vector<int64_t> first = data->shuffled(1, 0), second = data->shuffled(1, 1);
-  EXPECT_NE(first, second);
-  EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
-  std::sort(first.begin(), first.end());
-  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(first[i], i);
+  for (int64_t samples : {1, 2, 100, 65536, 65537, 70000, 131073, 300000}) {
+    auto all = [&](const Order& order) {
+      std::vector<int64_t> out;
+      for (int64_t i = 0; i < samples; ++i) out.push_back(order[i]);
+      return out;
+    };
+    std::vector<int64_t> first = all(Order(samples, 1, 0)), sorted = all(Order(samples));
+    EXPECT_EQ(all(Order(samples, 1, 0)), first);
+    if (samples > 2) {
+      EXPECT_NE(first, all(Order(samples, 1, 1)));
+      EXPECT_NE(first, all(Order(samples, 2, 0)));
+      EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
+      // As of a random order: half of the neighbours ascend, and half of the first half comes from the first half.
+      int64_t ascend = 0, low = 0;
+      for (int64_t i = 0; i + 1 < samples; ++i) ascend += first[i] < first[i + 1];
+      for (int64_t i = 0; i < samples / 2; ++i) low += first[i] < samples / 2;
+      EXPECT_NEAR(static_cast<double>(ascend) / static_cast<double>(samples), 0.5, samples > 1000 ? 0.01 : 0.2) << samples;
+      EXPECT_NEAR(static_cast<double>(low) / static_cast<double>(samples / 2), 0.5, samples > 1000 ? 0.01 : 0.2) << samples;
+    }
+    std::sort(first.begin(), first.end());
+    EXPECT_EQ(first, sorted);
+  }
 }
 
 TEST(ArrayFiles, AFileIsReadOnceAndItsArraysAreShared) {
