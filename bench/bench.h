@@ -43,6 +43,7 @@ std::vector<Bench> charlm_benches();   ///< charlm_*, dynamic_len_16_vs_128, pas
 std::vector<Bench> shard_benches();    ///< shard_48_layers_s, auto_shard_12_layers_s, charlm_local_2ranks_vs_1, ...
 std::vector<Bench> checkpoint_benches();  ///< checkpoint_cost
 std::vector<Bench> rank_benches();     ///< allreduce_*, charlm_4ranks_vs_1, ranks_256_s
+std::vector<Bench> scale_benches();    ///< rendezvous_4096_s, manifest_2048_ranks_bytes, resume_1024_ranks_opens
 std::vector<Bench> busy_benches();     ///< busy_ratio
 std::vector<Bench> python_benches();   ///< py_*
 std::vector<Bench> product_benches();  ///< compile_*, load_to_first_step_ms, nabla_run_*_bytes

@@ -45,8 +45,8 @@ bool run_one(const Bench& bench, const Paths& paths, bool json) {
 std::vector<Bench> all_benches() {
   std::vector<Bench> all;
   for (auto family :
-       {machine_benches, kernel_benches, digits_benches, charlm_benches, shard_benches, rank_benches, checkpoint_benches, busy_benches,
-        product_benches, predicted_benches, python_benches})
+       {machine_benches, kernel_benches, digits_benches, charlm_benches, shard_benches, rank_benches, scale_benches, checkpoint_benches,
+        busy_benches, product_benches, predicted_benches, python_benches})
     for (Bench& b : family()) all.push_back(std::move(b));
   return all;
 }
