@@ -1,12 +1,15 @@
 #include "passes/shard/propagate.h"
 
+#include <limits>
 #include <set>
 
+#include "passes/shard/layout_order.h"
 #include "passes/shard/loop_borders.h"
 #include "passes/shard/manual_regions.h"
 #include "passes/shard/merge_cuts.h"
 #include "passes/shard/open_composites.h"
 #include "passes/shard/own_results.h"
+#include "passes/shard/partition.h"
 #include "passes/shard/propagation.h"
 
 namespace nabla::passes {
@@ -18,12 +21,11 @@ struct Propagated {
   ir::Module sharded;
 };
 
-Result<Propagated> propagated(const ir::Module& module, bool explains, PassContext& context) {
-  ir::Module placed = NABLA_TRY(place_regions(with_loop_borders(with_own_results(module, context.ops), context.ops), context.ops));
-  Propagated out{std::make_shared<const ir::Module>(std::move(placed)), nullptr, {}};
+Result<Propagated> propagated(std::shared_ptr<const ir::Module> placed, const LateAxes& late, bool explains, PassContext& context) {
+  Propagated out{std::move(placed), nullptr, {}};
   size_t remarks = context.remarks.size();
   while (true) {
-    out.by = std::make_unique<Propagation>(*out.flat, explains, context);
+    out.by = std::make_unique<Propagation>(*out.flat, explains, context, late);
     out.sharded = NABLA_TRY(out.by->run());
     auto next = open_composites(*out.flat, out.sharded, context);
     if (!next) next = merge_cuts(*out.flat, out.sharded, context);
@@ -31,6 +33,54 @@ Result<Propagated> propagated(const ir::Module& module, bool explains, PassConte
     out.flat = std::move(next);
     context.remarks.resize(remarks);
   }
+}
+
+/// Chooses the order in which arguments hand their layouts on: the one in which a rank sends and computes least.
+class OrderSearch {
+ public:
+  OrderSearch(std::shared_ptr<const ir::Module> placed, PassContext& context) : placed_(std::move(placed)), context_(context) {}
+
+  LateAxes run() {
+    for (const ir::MeshAxis& a : placed_->mesh()->axes)
+      if (a.size > 1 && !a.temporal) try_orders_along(a.name);
+    return std::move(best_);
+  }
+
+ private:
+  void try_orders_along(const std::string& axis) {
+    const std::vector<LateAxes> orders = layout_orders(*placed_, axis);
+    if (!orders.empty() && !cost_) cost_ = cost_of(best_);
+    const LateAxes before = best_;
+    for (const LateAxes& order : orders) {
+      LateAxes late = before;
+      late.insert(late.end(), order.begin(), order.end());
+      const RunCost cost = cost_of(late);
+      // What differs by less than a twentieth of the exchanges is no reason to leave the order of the ops.
+      if (cost.us() < cost_->us() - cost_->exchange_us / 20) best_ = std::move(late), cost_ = cost;
+    }
+  }
+  // Infinite for an order that does not compile.
+  RunCost cost_of(const LateAxes& late) const {
+    constexpr double kNever = std::numeric_limits<double>::max();
+    PassContext trial{context_.ops, context_.target, {{"max-gather-bytes", "16MiB"}}};
+    Result<Propagated> made = propagated(placed_, late, false, trial);
+    if (!made.ok()) return {0, kNever};
+    Result<ir::Module> local = partition(made->sharded, trial);
+    return local.ok() ? run_cost(*local, context_.target) : RunCost{0, kNever};
+  }
+
+  const std::shared_ptr<const ir::Module> placed_;
+  PassContext& context_;
+  LateAxes best_;
+  std::optional<RunCost> cost_;  // of the best
+};
+
+Result<Propagated> propagated(const ir::Module& module, bool explains, PassContext& context) {
+  auto placed = std::make_shared<const ir::Module>(
+      NABLA_TRY(place_regions(with_loop_borders(with_own_results(module, context.ops), context.ops), context.ops)));
+  // The layouts of a deterministic program do not depend on the sizes of axes, as costs do.
+  const LateAxes late = is_deterministic(context) ? LateAxes() : OrderSearch(placed, context).run();
+  return propagated(placed, late, explains, context);
 }
 
 // Names of the axes along which ranks have parts of something, or communicate by what the program itself says.

@@ -23,11 +23,33 @@ Result<ir::Module> Propagation::run() {
   for (int priority : priorities()) {
     priority_ = priority;
     NABLA_TRY(annotate(priority));
-    for (bool movement : {true, false})
-      for (bool aggressive : {false, true}) to_fixpoint({movement, aggressive});
+    // Late axes wait only for others of their own priority, which is 0.
+    if (priority == 0) hold_late_axes();
+    for (bool waiting : {true, false}) {
+      if (waiting && held_.empty()) continue;
+      if (!waiting) held_.clear();
+      for (bool movement : {true, false})
+        for (bool aggressive : {false, true}) to_fixpoint({movement, aggressive});
+    }
   }
   report_conflicts();
   return result();
+}
+
+void Propagation::hold_late_axes() {
+  for (const LateAxis& late : late_) {
+    auto f = index_.find(late.function);
+    if (f == index_.end()) continue;
+    const Function& function = *m_.functions[static_cast<size_t>(f->second)];
+    const std::vector<ValueId>& values = late.is_result ? function.results : function.params;
+    held_[variable(f->second, values[late.index], late.dim)].insert(late.axis);
+  }
+}
+Axes Propagation::handed_on(int variable) const {
+  const Axes& all = axes_[static_cast<size_t>(variable)];
+  auto held = held_.find(variable);
+  if (held == held_.end()) return all;
+  return {all.begin(), std::find_if(all.begin(), all.end(), [&](const ir::AxisRef& a) { return held->second.contains(a.name); })};
 }
 
 void Propagation::to_fixpoint(Phase phase) {

@@ -9,6 +9,7 @@
 
 #include "passes/pass.h"
 #include "passes/shard/layout.h"
+#include "passes/shard/layout_order.h"
 #include "passes/shard/rules/rules.h"
 
 namespace nabla::passes {
@@ -16,9 +17,9 @@ namespace nabla::passes {
 /// Lays out the values of a flat module without regions (place_regions) over its mesh.
 class Propagation {
  public:
-  /// `explains`: keeps what did not come about.
-  Propagation(const ir::Module& m, bool explains, PassContext& context)
-      : m_(m), mesh_(*m.mesh()), explains_(explains), context_(context) {}
+  /// `explains`: keeps what did not come about. `late`: axes that other values get last.
+  Propagation(const ir::Module& m, bool explains, PassContext& context, const LateAxes& late = {})
+      : m_(m), mesh_(*m.mesh()), explains_(explains), context_(context), late_(late) {}
 
   Result<ir::Module> run();
   /// Why the value is laid out as it is: by dimension, back to what the user said, and what did not come about. After
@@ -118,6 +119,9 @@ class Propagation {
   /// The dimensions of a tensor in the order in which they are to get what they want.
   std::vector<size_t> order(int f, const ir::Node& n, const Tensor& t, const std::vector<ir::Axes>& wanted,
                             const std::vector<Candidate>& from, NodeState& state);
+  /// The axes of a dimension that others may get now: those before its first late axis, while late axes wait.
+  ir::Axes handed_on(int variable) const;
+  void hold_late_axes();
   void set(int variable, ir::Axes axes) { axes_[variable] = std::move(axes), changed_[variable] = ++clock_; }
   bool extend(int place, const ir::Axes& axes, const Cause& cause);
   bool refuse(int variable, const ir::Axes& axes, const Cause& cause, const std::string& why);
@@ -139,6 +143,8 @@ class Propagation {
   const ir::Mesh& mesh_;
   bool explains_;
   PassContext& context_;
+  const LateAxes late_;
+  std::map<int, std::set<std::string>> held_;     // of the roots: late axes that wait
   std::map<std::string, int> index_;              // of functions
   std::vector<std::vector<int>> first_;           // variable of dimension 0, per function and value
   std::vector<Place> places_;                     // per variable

@@ -108,8 +108,8 @@ bool Propagation::hand_on(int f, const Node& n, const Ties& ties) {
       return first_[f][(t.result ? n.results : n.operands)[t.index]] + static_cast<int>(t.dim);
     };
     for (const TensorDim& t : tie)
-      if (from < 0 || axes_[find(place(t))].size() > axes_[find(from)].size()) from = place(t);
-    const Axes axes = from < 0 ? Axes() : axes_[find(from)];
+      if (from < 0 || handed_on(find(place(t))).size() > handed_on(find(from)).size()) from = place(t);
+    const Axes axes = from < 0 ? Axes() : handed_on(find(from));
     for (const TensorDim& t : tie) changed |= extend(place(t), axes, {f, &n, from});
   }
   return changed;
@@ -121,7 +121,7 @@ std::vector<std::vector<Propagation::Candidate>> Propagation::candidates(int f, 
   for (const Tensor& t : all)
     for (size_t d = 0; d < t.dims->size(); ++d) {
       const std::vector<int>& dim = (*t.dims)[d];
-      const Axes& has = axes_[variable(f, t.value, static_cast<int>(d))];
+      const Axes has = handed_on(variable(f, t.value, static_cast<int>(d)));
       if (has.empty()) continue;
       auto parts = axes_of_factors(mesh_, has, dim, factors);
       for (size_t k = 0; parts && k < dim.size(); ++k) {
@@ -285,7 +285,7 @@ bool Propagation::relate_border(int f, const Node& n) {
   for (size_t d = 0; d < parts.dims.size(); ++d) {
     const Axes& cut = parts.dims[d].axes;
     int whole_at = first_[f][full] + static_cast<int>(d), part_at = first_[f][part] + static_cast<int>(d);
-    Axes outside = axes_[find(whole_at)], inside = axes_[find(part_at)];
+    Axes outside = handed_on(find(whole_at)), inside = handed_on(find(part_at));
     if (is_prefix(cut, outside)) {
       auto first = outside.begin() + static_cast<std::ptrdiff_t>(cut.size());
       auto end = std::find_if(first, outside.end(), [&](const ir::AxisRef& a) {
@@ -311,8 +311,8 @@ bool Propagation::pass_on(int f, const Node& n, bool forward, bool backward) {
   bool changed = false;
   for (int d = 0; d < m_.functions[f]->type(n.results[0]).rank(); ++d) {
     int from = first_[f][n.operands[0]] + d, to = first_[f][n.results[0]] + d;
-    if (forward) changed |= extend(to, Axes(axes_[find(from)]), {f, &n, from});
-    if (backward) changed |= extend(from, Axes(axes_[find(to)]), {f, &n, to});
+    if (forward) changed |= extend(to, handed_on(find(from)), {f, &n, from});
+    if (backward) changed |= extend(from, handed_on(find(to)), {f, &n, to});
   }
   return changed;
 }

@@ -322,6 +322,26 @@ TEST(Layouts, TheCheaperTensorMoves) {
   EXPECT_EQ(layout(made("8", "8"), "y"), "{a} {}");  // a tie: the first
 }
 
+// A batch and a parameter are sharded over one axis. Whichever moves fewer bytes is gathered: a bias or a weight beside many rows,
+// the rows beside a large weight. The shape of the parameter, and whether it is added or multiplied, make no difference.
+TEST(Layouts, ParametersAreGatheredBesideALargeBatch) {
+  auto hidden = [](const char* rows, const char* w, const char* scale, const char* v) {
+    Made m = make("a=4", fmt::format("%x: f32[{}@a,64], %w: f32[{}], %b: f32[{}], %v: f32[{}]", rows, w, scale, v),
+                  " %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n"
+                  " %c = broadcast_in_dim(%b) {shape=[" + std::string(rows) + ", 64], dims=[1]}\n"
+                  " %s = mul(%y, %c)\n %t = tanh(%s)\n"
+                  " %z = dot_general(%t, %v) {lhs_contract=[1], rhs_contract=[0]}\n %h = tanh(%z)\n return %h\n");
+    return layout(m, "t") + ", " + layout(m, "h");
+  };
+  const char *square = "64,64", *flat = "64";
+  EXPECT_EQ(hidden("4096", square, "64@a", square), "{a} {}, {a} {}");
+  EXPECT_EQ(hidden("4096", "64@a,64", flat, square), "{a} {}, {a} {}");
+  EXPECT_EQ(hidden("4096", "64,64@a", flat, square), "{a} {}, {a} {}");
+  EXPECT_EQ(hidden("4096", square, flat, "64,64@a"), "{a} {}, {a} {}");
+  EXPECT_EQ(hidden("4096", "64@a,64", "64@a", "64,64@a"), "{a} {}, {a} {}");
+  EXPECT_EQ(hidden("8", "64,64@a", "64@a", "64@a,64"), "{} {a}, whole");
+}
+
 // The numbers are right, and the ranks were rented for nothing.
 TEST(Layouts, AxesThatNothingLiesAlongAreSaid) {
   Made m = make("a=2, b=4", "%x: f32[8@a,4]", " %y = exp(%x)\n return %y\n");
