@@ -21,6 +21,7 @@
 #include "passes/shard/reshard.h"
 #include "passes/shard/rules/rules.h"
 #include "passes/shard/sum_points.h"
+#include "passes/shard/waiting_sums.h"
 
 namespace nabla::passes {
 namespace {
@@ -86,6 +87,11 @@ class FunctionPartition {
     return std::make_shared<const Function>(std::move(out));
   }
 
+  std::set<ValueId> pending_params() const {
+    std::set<ValueId> out;
+    for (const auto& [param, axes] : pending_.carries) out.insert(f_.params[param]);
+    return out;
+  }
   // Shares of a sum of narrow floats are f32: they are rounded to the value's type once they are combined, as on one
   // device. A type whose sums the user wants to exchange as they are is rounded on every rank before.
   DType share_type(DType dtype) const { return dtype == exchanged_as_is_ ? dtype : accumulation_type(dtype); }
@@ -151,10 +157,17 @@ class FunctionPartition {
         break;
     }
     if (n.op->lower == ir::Lowering::kConstant) return constant(n);
-    for (ValueId id : n.operands) gather_at_point(id);
-    if (!n.op->traits.side_effect && n.op->factors.exists() && split(n)) return Ok{};
-    computed_whole(n);
+    if (!waiting_.take(n)) compute(n);
     return Ok{};
+  }
+  void compute(const Node& n) {
+    for (ValueId id : n.operands) gather_at_point(id);
+    if (n.op->traits.side_effect || !n.op->factors.exists() || !split(n)) computed_whole(n);
+  }
+  // The axes over which a sum stays pending in a value until somebody needs it complete.
+  const Axes& hands_on_pending(ValueId id) const {
+    static const Axes kNone;
+    return sum_points_[id] ? kNone : parts_[id].layout.pending;
   }
 
   // Ranks have the parts already: only what they are called is another.
@@ -273,7 +286,7 @@ class FunctionPartition {
     for (size_t i = 0; i < n.operands.size(); ++i) {
       const Part& part = parts_[n.operands[i]];
       Layout to = layout(factors.operands[i], factors, axes);
-      if (kept.count(i)) {
+      if (kept.count(i) && !part.layout.pending.empty()) {
         pending = part.layout.pending;
         operands.push_back(reshard(mesh_, rank_, {part.value, {part.layout.dims, {}}}, to));
       } else {
@@ -411,8 +424,9 @@ class FunctionPartition {
     for (size_t i = 0; i < n.operands.size(); ++i) {
       if (comes_free(n.operands[i])) continue;
       Layout to = layout(factors.operands[i], factors, axes);
-      Layout from = kept.count(i) ? parts_[n.operands[i]].layout : nearest(n.operands[i], to).layout;
-      if (kept.count(i)) pending = std::exchange(from.pending, {});
+      const bool stays = kept.count(i) && !parts_[n.operands[i]].layout.pending.empty();
+      Layout from = stays ? parts_[n.operands[i]].layout : nearest(n.operands[i], to).layout;
+      if (stays) pending = std::exchange(from.pending, {});
       out += reshard_bytes(mesh_, f_.type(n.operands[i]), from, to, parts_[n.operands[i]].value.dtype());
     }
     const bool shares = makes_shares(n, factors, axes, kept);
@@ -429,18 +443,24 @@ class FunctionPartition {
   }
 
 
-  // The operands that may go in pending: where the op is linear in them, over axes that split nothing.
+  // The operands that may go in pending: where the op is linear in them, over axes that split nothing. Zeros count as pending sums if
+  // the op needs all of its operands so.
   std::set<size_t> may_stay_pending(const Node& n, const std::vector<Axes>& axes) const {
-    std::set<size_t> with;
-    for (size_t i = 0; i < n.operands.size(); ++i)
-      if (!parts_[n.operands[i]].layout.pending.empty()) with.insert(i);
+    std::set<size_t> with, with_zeros;
+    for (size_t i = 0; i < n.operands.size(); ++i) {
+      const bool pends = !parts_[n.operands[i]].layout.pending.empty();
+      if (pends) with.insert(i);
+      if (pends || zeros_[n.operands[i]]) with_zeros.insert(i);
+    }
     if (with.empty() || ranks_differ(n, axes, parts_[n.operands[*with.begin()]].layout.pending)) return {};
     const Axes& pending = parts_[n.operands[*with.begin()]].layout.pending;
     bool same = std::all_of(with.begin(), with.end(),
                             [&](size_t i) { return parts_[n.operands[i]].layout.pending == pending; });
     bool here = std::any_of(with.begin(), with.end(), [&](size_t i) { return sum_points_[n.operands[i]]; });
     const bool region = n.operands.size() == 1 && passes_sums_of_microbatches(mesh_, n, parts_[n.operands[0]].layout);
-    return same && !here && (region || passes_sums(f_, n, with) || narrows_sum(n)) ? with : std::set<size_t>();
+    if (!same || here) return {};
+    if (region || passes_sums(f_, n, with) || narrows_sum(n)) return with;
+    return passes_sums(f_, n, with_zeros) ? with_zeros : std::set<size_t>();
   }
   // Would a factor be split, or an operand be laid out, along what is pending?
   bool ranks_differ(const Node& n, const std::vector<Axes>& axes, const Axes& pending) const {
@@ -536,10 +556,12 @@ class FunctionPartition {
   const std::vector<Layout> read_ = layouts_that_are_read(f_);
   const std::vector<Layout> whole_ = whole_layouts(f_);  // by rank
   std::map<ValueId, std::vector<Part>> combined_;  // pending values with their sums made
-  std::vector<char> sum_points_ = sum_points(f_);
+  std::vector<char> sum_points_ = sum_points(f_, pending_params());
+  const std::vector<char> zeros_ = zeros_of(f_);
   GatheredEarlier elementwise_ = gathered_earlier(f_);
   std::optional<DType> exchanged_as_is_ = narrow_exchange(context_).value();
   FreeValues free_{f_, mesh_, rank_, b_, [this](ValueId id, const Layout& to) { return laid_out(id, to); }};
+  WaitingSums waiting_{f_, [this](ValueId id) -> const Axes& { return hands_on_pending(id); }, [this](const Node& n) { compute(n); }};
   std::vector<char> summed_;   // by value: is a sum that was begun here pending in it?
   std::map<std::string, Axes> begun_;
   std::vector<Axes> made_pending_ = std::vector<Axes>(f_.values.size());

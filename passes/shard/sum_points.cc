@@ -7,6 +7,7 @@
 #include "ir/typed.h"
 #include "passes/shard/factor_axes.h"
 #include "passes/shard/manual_regions.h"
+#include "passes/shard/rules/rules.h"
 #include "runtime/base/option_error.h"
 
 namespace nabla::passes {
@@ -17,17 +18,53 @@ using ir::ValueId;
 
 namespace {
 
-/// Can the node hand on a sum that is pending in this value? Jointly it can if the other operands are pending too.
-bool hands_on(const ir::Function& f, const Node& n, ValueId id) {
-  std::set<size_t> with, jointly;
-  for (size_t i = 0; i < n.operands.size(); ++i)
-    if (n.operands[i] == id) with.insert(i);
-  if (passes_sums(f, n, with) || passes_sum_narrowed(f, n)) return true;
-  for (const Linearity::Claim& c : n.op->linearity.claims)
-    if (c.kind == Linearity::Kind::kJointly)
-      for (int i : ir::operands_of(*n.op, c, n.operands.size())) jointly.insert(static_cast<size_t>(i));
-  return std::includes(jointly.begin(), jointly.end(), with.begin(), with.end()) && passes_sums(f, n, jointly);
+bool is_zero(const Literal& value) {
+  for (int64_t i = 0; i < value.size(); ++i)
+    if (value.get(i) != 0) return false;
+  return true;
 }
+
+/// Which values may be pending sums: by the shardings of what nodes sum, and by what linear ops hand on.
+class PendingValues {
+ public:
+  PendingValues(const ir::Function& f, const std::set<ValueId>& params) : f_(f), may_(f.values.size(), false), zeros_(zeros_of(f)) {
+    for (ValueId id : params) may_[static_cast<size_t>(id)] = true;
+    for (const Node& n : f.nodes) {
+      const bool pends = begins(n) || hands_on(n, {});
+      for (ValueId id : n.results) may_[static_cast<size_t>(id)] = pends;
+    }
+  }
+
+  /// Can the node hand on what is pending in these values? Jointly linear ops can if all their operands may be pending, or are zero.
+  bool hands_on(const Node& n, const std::set<ValueId>& ids) const {
+    std::set<size_t> with, with_others;
+    for (size_t i = 0; i < n.operands.size(); ++i) {
+      const bool named = ids.contains(n.operands[i]), may = may_[static_cast<size_t>(n.operands[i])];
+      if (named || (ids.empty() && may)) with.insert(i);
+      if (named || may || zeros_[static_cast<size_t>(n.operands[i])]) with_others.insert(i);
+    }
+    return !with.empty() && (passes_sums(f_, n, with) || passes_sum_narrowed(f_, n) || passes_sums(f_, n, with_others));
+  }
+
+ private:
+  // Does the node sum along a sharded dimension, or does a rule of its op say how ranks share it? Loops and branches may hand sums on.
+  bool begins(const Node& n) const {
+    if (n.op->lower == ir::Lowering::kControl || rule_of(n.op->name)) return true;
+    if (!n.op->factors.exists()) return false;
+    const ir::Factors factors = n.op->factors(ir::typed(f_, n));
+    for (size_t i = 0; i < n.operands.size(); ++i) {
+      const Layout layout = layout_of(f_.values[static_cast<size_t>(n.operands[i])].sharding, f_.type(n.operands[i]).rank());
+      for (size_t d = 0; d < layout.dims.size(); ++d)
+        for (int k : factors.operands[i][d])
+          if (!layout.dims[d].empty() && factors.factors[static_cast<size_t>(k)].kind == ir::Factors::Kind::kReduce) return true;
+    }
+    return false;
+  }
+
+  const ir::Function& f_;
+  std::vector<char> may_;
+  const std::vector<char> zeros_;
+};
 
 }  // namespace
 
@@ -39,6 +76,25 @@ bool passes_sums(const ir::Function& f, const Node& n, const std::set<size_t>& w
     std::set<size_t> of(named.begin(), named.end());
     return c.kind == Linearity::Kind::kJointly ? with == of : with.size() == 1 && of.count(*with.begin()) > 0;
   });
+}
+
+std::vector<char> zeros_of(const ir::Function& f) {
+  std::vector<char> out(f.values.size(), false);
+  // A value that follows from zeros alone by a linear op is zero. Of a product with a zero that is not certain: 0 * inf is NaN.
+  auto is_linear_in_zeros = [&](const Node& n) {
+    return std::any_of(n.op->linearity.claims.begin(), n.op->linearity.claims.end(), [&](const Linearity::Claim& c) {
+      if (c.combiner != kernel_ir::Combiner::kSum || c.kind != Linearity::Kind::kJointly) return false;
+      const std::vector<int> of = ir::operands_of(*n.op, c, n.operands.size());
+      return std::all_of(of.begin(), of.end(), [&](int i) { return out[static_cast<size_t>(n.operands[static_cast<size_t>(i)])] != 0; });
+    });
+  };
+  for (const Node& n : f.nodes) {
+    const bool constant = n.op->lower == ir::Lowering::kConstant;
+    const bool zero = constant ? is_zero(n.attrs.get_literal("value"))
+                               : is_linear_in_zeros(n) || (n.op->name == "convert" && out[static_cast<size_t>(n.operands[0])]);
+    for (ValueId id : n.results) out[static_cast<size_t>(id)] = zero;
+  }
+  return out;
 }
 
 bool passes_sum_narrowed(const ir::Function& f, const Node& n) {
@@ -58,10 +114,10 @@ bool passes_sums_of_microbatches(const ir::Mesh& mesh, const Node& n, const Layo
   return sums && std::all_of(operand.dims.begin(), operand.dims.end(), apart);
 }
 
-std::vector<char> sum_points(const ir::Function& f) {
+std::vector<char> sum_points(const ir::Function& f, const std::set<ValueId>& pending) {
+  const PendingValues values(f, pending);
   auto bytes = [&](ValueId id) { return static_cast<double>(f.type(id).bytes().bounds().max); };
   std::vector<std::set<ValueId>> made(f.values.size());  // by value: the sums that its readers need, or that follow from them
-  std::vector<int> readers(f.values.size(), 0);
   std::vector<char> out(f.values.size(), false);
   for (ValueId id : f.results) made[id].insert(id);
   for (auto n = f.nodes.rbegin(); n != f.nodes.rend(); ++n) {
@@ -69,23 +125,22 @@ std::vector<char> sum_points(const ir::Function& f) {
     for (ValueId id : n->results) {
       double total = 0;
       for (ValueId sum : made[id]) total += bytes(sum);
-      if (total > bytes(id)) out[id] = readers[id] > 1, made[id] = {id};
+      // One message is quicker than several that have as many bytes.
+      if (total > bytes(id) || (total == bytes(id) && made[id].size() > 1)) out[id] = true, made[id] = {id};
       later.insert(made[id].begin(), made[id].end());
     }
-    for (ValueId id : std::set<ValueId>(n->operands.begin(), n->operands.end())) {
-      ++readers[id];
-      if (hands_on(f, *n, id))
+    for (ValueId id : n->operands)
+      if (values.hands_on(*n, {id}))
         made[id].insert(later.begin(), later.end());
       else
         made[id].insert(id);
-    }
   }
   return out;
 }
 
 namespace {
 
-// Has every dimension of `to` the first of the axes that it has in `from`, or none?
+/// Is `to` made by gathers alone: has every dimension of it the first of its axes in `from`, or none?
 bool is_gathered(const Layout& from, const Layout& to) {
   for (size_t d = 0; d < to.dims.size(); ++d)
     if (!is_prefix(to.dims[d], from.dims[d])) return false;
@@ -102,7 +157,7 @@ bool is_elementwise(const ir::Function& f, const Node& n) {
   return goes_over_elements(n.op->factors(ir::typed(f, n)));
 }
 
-/// Values in parts of one layout and shape that elementwise ops connect.
+/// Groups of sharded values: those of one layout and shape that elementwise ops connect.
 class Components {
  public:
   explicit Components(const ir::Function& f) : f_(f), parent_(f.values.size()), made_(f.values.size(), false), free_(made_of_scalars(f)) {
@@ -157,7 +212,7 @@ class Components {
 
   const ir::Function& f_;
   std::vector<size_t> parent_;
-  std::vector<char> made_, free_;  // by an elementwise op; of nothing but scalars
+  std::vector<char> made_, free_;  // by value: does an elementwise op make it; is it made of scalars alone?
   std::vector<Layout> layouts_;
   std::vector<std::pair<ValueId, ValueId>> wants_;
   std::map<size_t, Wanted> wanted_;  // by component

@@ -17,23 +17,10 @@ bool is_zero(const Candidate& c, Val v, bool negative) {
   return !is_float(v.dtype()) || std::signbit(c.number(v)->get(0)) == negative;
 }
 
-// Whether no element can be -0: squares, what is positive, and sums of such. A global norm is `0 + sum(g * g) + ...`: the
-// sums of all ranks stay one exchange only if the zero goes.
-bool is_never_negative_zero(const Candidate& c, Val v) {
-  if (const Node* n = c.made_by(v, "mul")) return n->operands[0] == n->operands[1];
-  if (c.made_by(v, "exp") || c.made_by(v, "abs")) return true;
-  for (const char* op : {"reduce_sum", "convert", "broadcast_in_dim", "reshape"})
-    if (const Node* n = c.made_by(v, op)) return is_never_negative_zero(c, c.operand_of(*n));
-  return false;
-}
-
 // -0 + 0 is 0, but x + -0 is x.
 Replacement add_zero(const Candidate& c) {
-  for (int i : {0, 1}) {
-    const Val other = c.operand(1 - i);
-    if (is_zero(c, c.operand(i), true)) return Vals{other};
-    if (c.is_number(c.operand(i), 0) && is_never_negative_zero(c, other)) return Vals{other};
-  }
+  for (int i : {0, 1})
+    if (is_zero(c, c.operand(i), true)) return Vals{c.operand(1 - i)};
   return std::nullopt;
 }
 
@@ -173,7 +160,7 @@ Replacement scalar_elementwise(const Candidate& c) {
 
 std::vector<Rule> arithmetic_rules() {
   return {
-      {"add-zero", "x + 0 -> x for integers and floats that are never -0, x + -0 -> x for all", {"add"}, add_zero},
+      {"add-zero", "x + 0 -> x for integers, x + -0 -> x for floats, where -0 + 0 is 0", {"add"}, add_zero},
       {"sub-zero", "x - 0 -> x; for floats not x - -0", {"sub"}, sub_zero},
       {"mul-one", "x * 1 -> x", {"mul"}, mul_one},
       {"integer-mul-zero", "x * 0 -> 0 for integers; not for floats, where x may be NaN", {"mul"}, integer_mul_zero},

@@ -342,6 +342,50 @@ TEST(Layouts, ParametersAreGatheredBesideALargeBatch) {
   EXPECT_EQ(hidden("8", "64,64@a", "64@a", "64@a,64"), "{} {a}, whole");
 }
 
+// A zero is the share that every rank has of a sum, so that `0 + a + b` is exchanged once; also a zero that was moved or selected.
+TEST(Layouts, ZerosArePendingSums) {
+  auto exchanges = [](const std::string& zero, const std::string& sum) {
+    return collectives(make("dp=2", "%x: f32[8@dp,4], %y: f32[6@dp,4], %p: bool[4]",
+                            " %a = reduce_sum(%x) {axes=[0]}\n %b = reduce_sum(%y) {axes=[0]}\n" + zero + sum +
+                                " %t = tanh(%r)\n return %t\n"));
+  };
+  const std::string moved = " %0 = constant() {value=f32[] {0}}\n %z = broadcast_in_dim(%0) {shape=[4], dims=[]}\n";
+  const std::string negative = " %0 = constant() {value=f32[] {0}}\n %1 = broadcast_in_dim(%0) {shape=[4], dims=[]}\n %z = neg(%1)\n";
+  for (const std::string& zero : {moved, negative}) {
+    EXPECT_EQ(exchanges(zero, " %s = add(%z, %a)\n %r = add(%s, %b)\n"), "all_reduce");
+    EXPECT_EQ(exchanges(zero, " %s = sub(%z, %a)\n %r = sub(%b, %s)\n"), "all_reduce");
+    EXPECT_EQ(exchanges(zero, " %s = select(%p, %a, %z)\n %r = add(%s, %b)\n"), "all_reduce");
+  }
+  // Of a number that is not zero every rank would add its own.
+  const std::string one = " %0 = constant() {value=f32[] {1}}\n %z = broadcast_in_dim(%0) {shape=[4], dims=[]}\n";
+  EXPECT_EQ(exchanges(one, " %s = select(%p, %a, %z)\n %r = add(%s, %b)\n"), "all_reduce all_reduce");
+}
+
+// Pending terms of a sum are added before ranks combine them, in whichever order the program adds them to what is complete.
+TEST(Layouts, PendingTermsAreAddedFirst) {
+  auto exchanges = [](const std::string& sum) {
+    return collectives(make("dp=2, tp=2", "%x: f32[8@dp,4], %y: f32[6@dp,4], %z: f32[2@dp,4], %u: f32[2@tp,4], %g: f32[4@{}], "
+                                          "%h: f32[4@{}]",
+                            " %a = reduce_sum(%x) {axes=[0]}\n %b = reduce_sum(%y) {axes=[0]}\n %c = reduce_sum(%z) {axes=[0]}\n"
+                            " %d = reduce_sum(%u) {axes=[0]}\n" + sum + " %t = tanh(%r)\n return %t\n"));
+  };
+  EXPECT_EQ(exchanges(" %1 = add(%g, %a)\n %2 = add(%1, %b)\n %r = add(%2, %c)\n"), "all_reduce");
+  EXPECT_EQ(exchanges(" %1 = add(%a, %g)\n %2 = add(%h, %1)\n %r = add(%b, %2)\n"), "all_reduce");
+  EXPECT_EQ(exchanges(" %1 = add(%g, %a)\n %2 = add(%b, %h)\n %r = add(%1, %2)\n"), "all_reduce");
+  // Over other axes, and for another reader, a sum is made of its own.
+  EXPECT_EQ(exchanges(" %1 = add(%g, %a)\n %2 = add(%1, %d)\n %r = add(%2, %b)\n"), "all_reduce all_reduce all_reduce");
+  EXPECT_EQ(exchanges(" %1 = add(%g, %a)\n %e = exp(%1)\n %2 = add(%1, %b)\n %r = mul(%2, %e)\n"), "all_reduce all_reduce");
+}
+
+// An op of one reader may hand a pending sum on to several results: the sum is made once, before it.
+TEST(Layouts, SumsAreMadeBeforeTheyBecomeSeveral) {
+  Made m = make("dp=2", "%x: f32[8@dp,4]", " %a = reduce_sum(%x) {axes=[0]}\n %n = neg(%a)\n"
+                " %p = broadcast_in_dim(%n) {dims=[1], shape=[16, 4]}\n %t = tanh(%p)\n return %t\n");
+  EXPECT_EQ(collectives(m), "all_reduce");
+  for (const ir::Node& n : m.local.functions[0]->nodes)
+    if (n.op->lower == ir::Lowering::kCollective) EXPECT_EQ(m.local.functions[0]->type(n.operands[0]).rank(), 1);
+}
+
 // The numbers are right, and the ranks were rented for nothing.
 TEST(Layouts, AxesThatNothingLiesAlongAreSaid) {
   Made m = make("a=2, b=4", "%x: f32[8@a,4]", " %y = exp(%x)\n return %y\n");

@@ -68,10 +68,10 @@ std::vector<RuleCase> arithmetic_cases() {
   return {
       {"add-zero",
        [](B& b) -> Vals {
-         Val x = x23(b), i = i23(b), squares = reduce_sum(bin("mul", x, x), {0});
-         return {bin("add", b.like(x, -0.0), x), bin("add", b.like(i, 0), i), bin("add", b.like(squares, 0), squares)};
+         Val x = x23(b), i = i23(b);
+         return {bin("add", b.like(x, -0.0), x), bin("add", b.like(i, 0), i)};
        },
-       "mul reduce_sum"},
+       ""},
       {"sub-zero",
        [](B& b) -> Vals {
          Val x = x23(b);
