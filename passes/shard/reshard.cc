@@ -231,7 +231,14 @@ Val reshard(const Mesh& mesh, const RankSymbols& rank, const Part& part, const L
 }
 
 Val all_reduce(const Mesh& mesh, Val value, const Axes& axes, kernel_ir::Combiner combiner) {
-  ir::Attrs attrs = group(mesh, axes);
+  // In the order of the mesh, as lower-collectives would sort them: that a later pass did it would change the order of the sum.
+  auto place = [&](const ir::AxisRef& a) {
+    auto axis = std::find_if(mesh.axes.begin(), mesh.axes.end(), [&](const ir::MeshAxis& m) { return m.name == a.name; });
+    return std::pair(axis - mesh.axes.begin(), a.before);
+  };
+  Axes sorted = axes;
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  ir::Attrs attrs = group(mesh, sorted);
   attrs.set("combiner", std::string(kernel_ir::name_of(combiner)));
   return value.b->op("all_reduce", {value}, attrs);
 }
