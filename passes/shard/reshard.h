@@ -1,4 +1,4 @@
-// From one layout of a value to another.
+// Steps that bring a value from one layout to another: what they send, and their nodes.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace nabla::passes {
 
-/// What a rank knows of its place: the symbols of its coordinates.
+/// The coordinates of a rank, as symbols: one per axis of the mesh.
 class RankSymbols {
  public:
   explicit RankSymbols(const ir::Mesh& mesh);
-  /// coordinate(mesh, axes, rank) as a size.
+  /// The place of the rank along these axes, as a size: coordinate(mesh, axes, rank).
   ir::Dim coordinate(const ir::Axes& axes) const;
   const std::vector<ir::SymbolRef>& all() const { return symbols_; }
 
@@ -21,7 +21,7 @@ class RankSymbols {
   std::vector<ir::SymbolRef> symbols_;  // per axis of the mesh
 };
 
-/// A part of a value.
+/// A rank's shard of a value.
 struct Part {
   ir::Val value;
   Layout layout;
@@ -32,35 +32,36 @@ struct ReshardStep {
   enum Kind : uint8_t { kReduceScatter, kAllReduce, kAllToAll, kAllGather, kPermute, kCut };
   Kind kind;
   ir::Axes axes;
-  int dim = -1;         ///< that gains or loses the axes; loses, where `to` gains them
+  int dim = -1;         ///< the dimension that gains or loses the axes. If `to` is set, it loses them to that one
   int to = -1;          ///< of kAllToAll
   ir::Ints pairs = {};  ///< of kPermute
 };
-/// The op of a step; of kCut, `section`.
+/// The name of the op that a step becomes. A cut becomes a `section`.
 std::string_view name_of(ReshardStep::Kind kind);
-/// How large a rank's part is after the step, by its size before.
+/// The size of a rank's shard after the step, divided by its size before.
 double growth(const ir::Mesh& mesh, const ReshardStep& step);
 
-/// To a layout in which nothing is pending, of a value of this whole type: the quickest that a search finds. Sums over a
-/// temporal axis are made first, and other layouts along it changed as by `plain_steps`.
+/// The quickest steps that a search finds, to a layout in which nothing is pending. `type` is the global type. Sums over a temporal axis
+/// are made first. Other changes along that axis follow `plain_steps`.
 std::vector<ReshardStep> reshard_steps(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to);
-/// In a fixed order, which always leads there. Pending sums are reduced first, onto the shards that the new layout has along
-/// the same axes where it is possible, those over a temporal axis first. Then a dimension that loses the axes which
-/// another gains is exchanged, others are gathered and cut.
+/// Steps in a fixed order, which exist for all layouts. First pending sums are reduced, those over a temporal axis before others. They are
+/// scattered if a dimension gains exactly their axes. Then axes that one dimension loses to another are exchanged (all_to_all).
+/// Other losses are gathered, and other gains are cut.
 std::vector<ReshardStep> plain_steps(const ir::Mesh& mesh, const Layout& from, const Layout& to);
-/// Bytes that a rank sends for steps, of a value of this whole type in the first layout. `share`: as for `reshard_bytes`.
+/// Bytes that a rank sends in these steps. `type` is the global type of the value, `from` its layout before the first step. `share`: as
+/// for `reshard_bytes`.
 double bytes_of_steps(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const std::vector<ReshardStep>& steps,
                       std::optional<DType> share = std::nullopt);
-/// The same of `reshard_steps`, of a value whose pending sums are kept in the type `share`, and in its own once they are made.
+/// Bytes that a rank sends in `reshard_steps`. Pending sums are exchanged in the type `share`, and have their own type after that.
 double reshard_bytes(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to, DType share);
-/// The same of a value whose pending sums have its own type.
+/// The same if pending sums have the type of the value.
 double reshard_bytes(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to);
-/// The part that the rank has under another layout. `made`: the type to which a pending sum is rounded as soon as it is
-/// made, before any further step; without one the part keeps its type.
+/// The rank's shard under another layout. `made` is the type to which a pending sum is rounded right after ranks have combined it.
+/// Without it the shard keeps its type.
 ir::Val reshard(const ir::Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to,
                 std::optional<DType> made = std::nullopt);
 
-/// The value with what is pending over these axes combined, on every rank.
+/// The combination of the values of all ranks along these axes, on each of them.
 ir::Val all_reduce(const ir::Mesh& mesh, ir::Val value, const ir::Axes& axes, kernel_ir::Combiner combiner);
 
 }  // namespace nabla::passes
