@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/driver/report_json.h"
+#include "passes/pass_manager.h"
 
 namespace nabla::driver {
 
@@ -361,8 +362,8 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
                     r.contains("host_bytes") ? fmt::format(" and {} of the host", bytes_text(r.at("host_bytes"))) : "",
                     bytes_text(r.at("arena_bytes")), bytes_text(r.at("constants_bytes")));
     out += mesh_text(r);
-    const Json notes = r.value("notes", Json::array());
-    for (const Json& note : notes) out += "note: " + note.get<std::string>() + "\n";
+    const std::vector<std::string> notes = passes::notes_of(r.value("notes", std::vector<std::string>()));
+    for (const std::string& note : notes) out += "note: " + note + "\n";
     if (!notes.empty()) out += "\n";
     for (const Json& s : symbols) out += symbol_text(s);
     if (!symbols.empty()) out += "numbers of symbolic entries are those of the largest sizes\n\n";
