@@ -54,10 +54,12 @@ Status check_launch(const CubinKernel& kernel, const ir::Target& target, int thr
   if (kernel.static_shared_bytes > kStaticShared)
     return error(Code::kNvrtcFailed, "kernel `{}` takes {} bytes of static shared memory; a block may have {}",
                  name, kernel.static_shared_bytes, kStaticShared);
-  if (int64_t all = int64_t{kernel.static_shared_bytes} + dynamic_shared_bytes; all > facts.block_shared_bytes)
+  // The limit of the chip itself: a kernel of the user's may need more than every GPU that its program could run on has.
+  const int chip = facts.shared_bytes - kReservedShared;
+  if (int64_t all = int64_t{kernel.static_shared_bytes} + dynamic_shared_bytes; all > chip)
     return error(Code::kNvrtcFailed,
                  "kernel `{}` takes {} bytes of shared memory, {} of them dynamic; a block on {} may have {}",
-                 name, all, dynamic_shared_bytes, target.name, facts.block_shared_bytes);
+                 name, all, dynamic_shared_bytes, target.name, chip);
   return Ok{};
 }
 

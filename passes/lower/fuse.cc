@@ -10,6 +10,7 @@
 #include "passes/lower/launch.h"
 #include "passes/lower/library_fallbacks.h"
 #include "passes/lower/prepare.h"
+#include "passes/lower/schedule_kernels.h"
 #include "passes/rewrite.h"
 
 namespace nabla::passes {
@@ -96,7 +97,7 @@ class FunctionLowering {
       for (const Tensor& t : graph.tensors)
         if (t.kind == TensorKind::kDefinition && t.value >= 0) needed.push_back(t.value);
     }
-    plan_ = plan_fusion(std::move(graph), f_, needed, limits, donated_);
+    plan(std::move(graph), needed, limits);
     of_tensor_.resize(plan_.graph.tensors.size());
     for (ir::ValueId id : f_.params) of_tensor_[plan_.graph.of_value[id]] = b_.param(f_.values[id].name, f_.type(id));
     emit_all();
@@ -109,6 +110,30 @@ class FunctionLowering {
 
  private:
   const Tensor& tensor(int t) const { return plan_.graph.tensors[t]; }
+
+  // Blocks of a GPU keep rows in shared memory. If a kernel has more rows than a block may, smaller ones are fused.
+  void plan(TensorGraph graph, const std::vector<ir::ValueId>& needed, FusionLimits limits) {
+    if (!context_.target.is_cuda()) {
+      plan_ = plan_fusion(std::move(graph), f_, needed, limits, donated_);
+      return;
+    }
+    for (;; limits.row_bytes /= 2) {
+      plan_ = plan_fusion(graph, f_, needed, limits, donated_);
+      if (limits.row_bytes == 0 || rows_fit()) return;
+    }
+  }
+  bool rows_fit() const {
+    for (size_t g = 0; g < plan_.groups.size(); ++g) {
+      int64_t bytes = 0, outer = 1;  // at least those of the rows: an element takes 4 bytes or more there
+      for (const auto& m : plan_.groups[g].members)
+        bytes += most(ir::Type(DType::kF32, tensor(m.tensor).shape).count()) * std::max(4, bytes_of(tensor(m.tensor).dtype));
+      for (const ir::Dim& axis : plan_.groups[g].outer) outer *= std::max<int64_t>(most(axis), 1);
+      if (bytes / outer <= context_.target.cuda.block_shared_bytes) continue;  // few kernels are built twice
+      kernel_ir::Kernel kernel = std::move(build_kernel(plan_, static_cast<int>(g)).kernel);
+      if (!schedule_cuda(kernel, context_.target).ok()) return false;
+    }
+    return true;
+  }
 
   // In program order, as far as dependencies allow: a group waits for its last member.
   void emit_all() {

@@ -234,6 +234,10 @@ Status schedule_cuda(Kernel& kernel, const ir::Target& target) {
     kernel.schedule = schedule_template(kernel, target);
   else
     kernel.schedule = NABLA_TRY(Scheduler(kernel, target).run());
+  if (kernel.procedure && kernel.procedure->user) return Ok{};  // its author chose, and codegen checks it
+  for (const Grid& g : std::get<CudaSchedule>(*kernel.schedule).grids)
+    NABLA_CHECK(g.shared_bytes <= target.cuda.block_shared_bytes, "kernel {} has blocks with {} bytes of shared memory; {} allows {}",
+                kernel.name, g.shared_bytes, target.name, target.cuda.block_shared_bytes);
   return Ok{};
 }
 

@@ -89,17 +89,13 @@ class AttentionScheduler {
   int64_t kept(int64_t rows, int64_t columns) const { return drops() ? rows * (columns + 4) : 0; }
   // The way back keeps two tiles of scores beside one or two of sums.
   int64_t most_back() const { return halves() ? 32 : own_; }
-  // Of a block. What a driver compiles for GPUs to come has to run on those with the least, too.
-  int64_t shared_bytes() const {
-    constexpr int64_t kLeast = 99 << 10;
-    return target_.cuda.ptx ? kLeast : target_.cuda.block_shared_bytes;
-  }
   // Of tiles of c rows the largest that leaves room for a second block is taken, else the smallest, and fewer own rows where that
   // does not fit.
   template <class Bytes>
   Grid grid(const ir::Dim& heads, const ir::Dim& rows, int64_t own, int64_t fragments, int64_t c, int beside, Bytes bytes) const {
-    while (c > 16 && bytes(own, c) > target_.cuda.block_shared_bytes / 2) c /= 2;
-    while (own > 16 && bytes(own, c) > shared_bytes()) own /= 2;
+    const ir::CudaFacts& gpu = target_.cuda;
+    while (c > 16 && bytes(own, c) > gpu.shared_bytes / 2 - kSystemShared) c /= 2;
+    while (own > 16 && bytes(own, c) > gpu.block_shared_bytes) own /= 2;
     int threads = static_cast<int>(own / fragments * 2);
     // Where sums take most registers the compiler should not keep some for blocks that do not fit.
     if (is_wide_attention(p_)) beside = 2;
@@ -112,7 +108,8 @@ class AttentionScheduler {
     // What registers hold, and what was fastest on an H200: 16 warps of narrow sums on a multiprocessor, or 12, and 8 of wide ones.
     constexpr int64_t c = kWarpgroupRows, once = kWarpgroupRows, twice = 2 * kWarpgroupRows;
     bool narrow = d_ + w_ <= 128, two_fit = 2 * (bytes(once, c) + kSystemShared) <= target_.cuda.shared_bytes;
-    bool small = rows.bounds().max <= once || (narrow ? tiles > 3 || (tiles > 2 && masked()) : two_fit) || bytes(twice, c) > shared_bytes();
+    bool many_tiles = tiles > 3 || (tiles > 2 && masked()), large = bytes(twice, c) > target_.cuda.block_shared_bytes;
+    bool small = rows.bounds().max <= once || (narrow ? many_tiles : two_fit) || large;
     int64_t own = small ? once : twice;
     int fewer = tiles > 3 ? 1 + (drops() || masked()) : tiles > 2 && masked() ? 1 : 0;
     int beside = narrow && small ? 4 - fewer : narrow || small ? 2 : 1;

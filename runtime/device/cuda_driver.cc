@@ -13,6 +13,7 @@ constexpr int kVersion = 12000;
 constexpr int kParameterVersion = 12040;  // of cuFuncGetParamInfo
 
 constexpr int kMajorAttribute = 75, kMinorAttribute = 76;
+constexpr int kBlockSharedAttribute = 97;  // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 
 }  // namespace
 
@@ -101,6 +102,7 @@ Result<CudaDevice> CudaDevice::open(int ordinal, int needed) {
   if (status == kCudaOk) status = driver.device_name(name, sizeof name, out.device);
   if (status == kCudaOk) status = driver.device_attribute(&major, kMajorAttribute, out.device);
   if (status == kCudaOk) status = driver.device_attribute(&minor, kMinorAttribute, out.device);
+  if (status == kCudaOk) status = driver.device_attribute(&out.block_shared, kBlockSharedAttribute, out.device);
   if (status != kCudaOk) return refused(status);
   out.capability = major * 10 + minor;
   out.name = name;

@@ -123,6 +123,7 @@ struct CudaDevice {
   int device = 0;      ///< CUdevice
   int count = 1;       ///< GPUs that the driver shows
   int capability = 0;  ///< 90: 9.0
+  int block_shared = 0;  ///< most bytes of shared memory that a block may have
   std::string name;    ///< "NVIDIA H100 80GB HBM3"
 
   /// The first, or another of `count`. E0605 without a driver or a GPU; `needed` as of CudaDriver::open.

@@ -64,7 +64,10 @@ class Chooser {
       if (opened.ok()) gpu_ = std::move(*opened);
       if (!opened.ok()) return no_gpu(program, std::move(opened.errors()[0]));
     }
-    if (fits(program, gpu_->capability)) return check_driver(program);
+    if (fits(program, gpu_->capability)) {
+      (void)NABLA_TRY(check_driver(program));
+      return check_shared(program);
+    }
     Diagnostic d = error(Code::kWrongGpu, "{} has code for {}; this GPU is {} of compute capability {}.{}",
                          bundle_.what(), targets_of(class_), gpu_->name, gpu_->capability / 10, gpu_->capability % 10);
     d.help = gpu_->capability < 80
@@ -93,6 +96,20 @@ class Chooser {
                                             : fmt::format("an older one: NABLA_NVRTC=libnvrtc.so.{}", known / 1000);
     d.help = fmt::format("install {}, or compile with another NVRTC, {}", device::cuda_driver_str(needed), older);
     return d;
+  }
+
+  /// A chip may have less shared memory than another one that the same code runs on: 99 KB on 8.6, 163 KB on 8.0.
+  Status check_shared(const Program& program) const {
+    for (uint32_t i = 0; program.kernels() != nullptr && i < program.kernels()->size(); ++i)
+      for (const format::Grid* grid : *program.kernels()->Get(i)->grids())
+        if (grid->shared_bytes() > static_cast<uint32_t>(gpu_->block_shared)) {
+          Diagnostic d = error(Code::kWrongGpu,
+                               "{}: kernel `{}` for {} needs {} bytes of shared memory per block; {} has {}", bundle_.what(),
+                               view(grid->symbol()), view(program.target()), grid->shared_bytes(), gpu_->name, gpu_->block_shared);
+          d.help = "compile for this GPU; a kernel of your own must need less";
+          return d;
+        }
+    return Ok{};
   }
 
   const format::Bundle& bundle_;

@@ -16,7 +16,6 @@ using format::view;
 constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
 constexpr int kStaticShared = 1;        // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
 constexpr int kMaxDynamicShared = 8;    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr int kMostShared = 97;         // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 
 CudaAddress address(const void* at) { return reinterpret_cast<CudaAddress>(at); }
 
@@ -245,11 +244,10 @@ Status GpuEngine::read_parameters(GpuGrid& grid, const std::string& object) cons
 // Without being asked a driver gives 48 KB to what a kernel declares and a launch adds, together.
 Status GpuEngine::ask_for_shared(device::CudaFunction function, unsigned dynamic, const std::string& symbol) {
   if (dynamic == 0) return Ok{};
-  int own = 0, most = 0;
+  int own = 0;
+  const int most = device_.block_shared;
   (void)NABLA_TRY(
       driver_.check("asking for a kernel's shared memory", driver_.function_get(&own, kStaticShared, function)));
-  (void)NABLA_TRY(
-      driver_.check("asking for the most shared memory", driver_.device_attribute(&most, kMostShared, device_.device)));
   if (int64_t{own} + dynamic > most) {
     Diagnostic d =
         error(Code::kKernelLoad,

@@ -93,6 +93,31 @@ TEST(GpuFailure, CapabilitiesFitByMajorNumberExactlyOrAsPtx) {
   EXPECT_FALSE(opens("8.6", 90, false, true));
 }
 
+// Code for sm_80 runs on 8.6 as well, where a block has 99 KB of shared memory instead of 163 KB.
+TEST(GpuFailure, AProgramThatNeedsMoreSharedMemoryThanTheChipHasIsNotChosen) {
+  auto program = toy_gpu_program([](ProgramT& p) {
+    p.target = "sm_80", p.compute = 80, p.specific = false;
+    p.kernels[1]->grids[0]->shared_bytes = (99 << 10) + 1;
+  });
+  std::string bundle = toy_gpu_bundle(*program, true);
+  {
+    FakeGpu gpu("NABLA_FAKE_CUDA_CAPABILITY", "8.0");
+    EXPECT_EQ(open_bytes(bundle, {}).value()->target(), "sm_80");
+  }
+  for (const char* capability : {"8.6", "8.9"}) {
+    FakeGpu gpu("NABLA_FAKE_CUDA_CAPABILITY", capability);
+    const std::string why =
+        "toy.nbundle: kernel `toy_step` for sm_80 needs 101377 bytes of shared memory per block; Fake GPU has 101376";
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(open_bytes(bundle, {}).value()->target(), "cpu:x86-64");
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "note: running the program for cpu:x86-64: " + why + "\n");
+    auto named = open_bytes(bundle, {.target = "sm_80"});
+    EXPECT_EQ(text(named), "E0606 " + why);
+    EXPECT_EQ(named.errors()[0].help, "--target cpu:x86-64 would run here");
+    EXPECT_EQ(open_bytes(toy_gpu_bundle(*program), {}).errors()[0].help, "compile for this GPU; a kernel of your own must need less");
+  }
+}
+
 TEST(GpuFailure, TheFirstProgramThatCanRunIsTakenAndSkippingIsSaid) {
   std::string bundle = toy_gpu_bundle(*toy_gpu_program(), true);
   {

@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(All, CudaAttention,
                            return fmt::format("{}_{}x{}x{}_{}", c.dtype, c.queries, c.keys, c.features, info.index);
                          });
 
-// Of 256 features, too; what a driver compiles runs on GPUs with less than the target counts as.
+// Of 256 features, too. Code for sm_80 and PTX also run on GPUs with less than an A100 has.
 TEST(CudaAttentionSizes, TilesFitIntoTheSharedMemoryOfEveryTarget) {
   for (const char* target : {"compute_80", "sm_80", "sm_86", "sm_90a", "sm_120"})
     for (const char* dtype : {"f32", "f16"})
@@ -174,7 +174,7 @@ TEST(CudaAttentionSizes, TilesFitIntoTheSharedMemoryOfEveryTarget) {
           Case c{dtype, 1, 1, 1, 200, 200, features, out, true, 0, 0, target, 0.1F, 1, 0.1};
           Kernel scheduled = scheduled_for_gpu(kernel_of(c, grad), t).value();
           for (const Grid& g : std::get<CudaSchedule>(*scheduled.schedule).grids)
-            EXPECT_LE(g.shared_bytes, t.cuda.ptx ? 99 << 10 : t.cuda.block_shared_bytes);
+            EXPECT_LE(g.shared_bytes, t.cuda.compute == 80 ? 99 << 10 : t.cuda.block_shared_bytes);
         }
 }
 

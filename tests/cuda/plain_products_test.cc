@@ -27,6 +27,24 @@ std::string text_of(const std::string& kernel, const ir::Target& target) {
   return print_for_gpu(parse_kernel(kernel, "kernel").value(), "nk_kernel", target).value().text;
 }
 
+// A product of square matrices, with f32 sums of narrower factors.
+std::string converted_product(int64_t side, const std::string& a, const std::string& b, const std::string& dtype) {
+  const bool plain = dtype == "f32" || dtype == "f64";
+  auto load = [&](const std::string& at) { return plain ? at : "convert.f32(" + at + ")"; };
+  return fmt::format(R"(kernel @product(in a: {0}[{1},{1}], in b: {0}[{1},{1}], out y: {2}[{1},{1}]) {{
+  axes m = {1}, n = {1}, k = {1}
+  contract acc[m, n]: {2} = sum(k) {3} * {4}
+  store y[m, n] over m, n = acc[m, n]
+}})",
+                     dtype, side, plain ? dtype : "f32", load("a[" + a + "]"), load("b[" + b + "]"));
+}
+std::string argsort(int64_t count) {
+  return fmt::format(R"(kernel @sort(in x: f32[3,{0}], out y: i32[3,{0}]) {{
+  procedure argsort(outer=3, count={0}, inner=1, descending=0)
+}})",
+                     count);
+}
+
 struct Shape {
   int64_t m, n, k;
 };
@@ -67,6 +85,37 @@ TEST(LargestTiles, FitTheSharedMemory) {
   EXPECT_NE(text_of(text, few_multiprocessors("sm_90a")).find("nb_cp_wait<1>"), std::string::npos);
   EXPECT_NE(text_of(text, few_multiprocessors("sm_86")).find("nb_cp_wait<0>"), std::string::npos);
   expect_text(text, few_multiprocessors("sm_86"));
+}
+
+// Bytes that a block may have on a chip, by the table of compute capabilities in the CUDA C++ Programming Guide.
+int shared_of(int capability) {
+  const bool small = capability == 86 || capability == 89 || capability >= 120;
+  return (small ? 99 : capability < 90 ? 163 : 227) << 10;
+}
+bool runs_on(const ir::CudaFacts& target, int capability) {
+  if (target.specific) return capability == target.compute;
+  return capability >= target.compute && (target.ptx || capability / 10 == target.compute / 10);
+}
+
+// A program for sm_80 runs on an RTX 30, and PTX on every later GPU: the chip with the least shared memory counts.
+TEST(SharedMemory, OfEveryScheduleIsThereOnEveryGpuThatTheCodeRunsOn) {
+  std::vector<std::string> kernels{argsort(4096), argsort(8192), argsort(100000)};
+  for (const char* dtype : {"f32", "f64", "bf16", "f16", "f8e4m3", "f8e5m2"})
+    for (int64_t side : {40, 132, 512, 8192})
+      for (const char* a : {"m, k", "k, m"})
+        for (const char* b : {"k, n", "n, k"}) kernels.push_back(converted_product(side, a, b, dtype));
+  for (const std::string& target_name : ir::target_names()) {
+    const ir::Target target = ir::find_target(target_name).value();
+    if (!target.is_cuda()) continue;
+    for (const std::string& text : kernels) {
+      Kernel k = scheduled_for_gpu(parse_kernel(text, "kernel").value(), target).value();
+      for (const Grid& g : std::get<CudaSchedule>(*k.schedule).grids)
+        for (int capability : {80, 86, 87, 89, 90, 100, 103, 120, 121})
+          if (runs_on(target.cuda, capability)) {
+            EXPECT_LE(g.shared_bytes, shared_of(capability)) << target_name << " on " << capability << ": " << text;
+          }
+    }
+  }
 }
 
 // Copied where an element has 4 or 8 bytes, through registers otherwise.

@@ -124,6 +124,7 @@ int most_shared() {
     case 86:
     case 89:
     case 120:
+    case 121:
       return 99 << 10;
     default:
       return 227 << 10;
