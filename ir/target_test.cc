@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ir/gpus.h"
+
 namespace nabla::ir {
 namespace {
 
@@ -32,6 +34,32 @@ TEST(Target, AGpuMayBeCalledByItsName) {
   EXPECT_EQ(refusal("rtx 40"), "E0404 unknown target `rtx 40`; code for `sm_89` runs there");
   EXPECT_EQ(help("H200"), "--target sm_90a");
   EXPECT_EQ(refusal("40"), "E0404 unknown target `40`") << "a part of a name";
+}
+
+// One target is for GPUs with different memories: shares of a peak are those of the GPU in the machine.
+TEST(Gpus, AreFoundByTheNamesThatDriversGiveThem) {
+  auto memory = [](const char* name) {
+    const GpuModel* model = find_gpu(name);
+    return model != nullptr ? model->memory_gbs : 0;
+  };
+  EXPECT_EQ(memory("NVIDIA H200"), 4800);
+  EXPECT_EQ(memory("NVIDIA H100 80GB HBM3"), 3350);
+  EXPECT_EQ(memory("NVIDIA H100 PCIe"), 2039);
+  EXPECT_EQ(memory("NVIDIA A100-SXM4-40GB"), 1555);
+  EXPECT_EQ(memory("NVIDIA A100-SXM4-80GB"), 2039);
+  EXPECT_EQ(memory("NVIDIA A100 80GB PCIe"), 1935);
+  EXPECT_EQ(memory("NVIDIA GeForce RTX 4090"), 1008);
+  EXPECT_EQ(memory("NVIDIA L4"), 300);
+  EXPECT_EQ(memory("NVIDIA L40S"), 864);
+  EXPECT_EQ(memory("NVIDIA GH200 480GB"), 4000);
+  for (const char* other : {"Fake GPU", "", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA H20", "Tesla T4"})
+    EXPECT_EQ(memory(other), 0) << other;
+  for (const std::string& name : target_names())
+    if (Target target = find_target(name).value(); target.is_cuda() && !target.cuda.ptx)
+      for (const char* gpu : {"A100", "A10", "RTX 4090", "H100", "H200", "B200", "RTX 5090"})
+        if (const GpuModel* model = find_gpu(gpu); model->compute == target.cuda.compute) {
+          EXPECT_NEAR(model->tensor_tflops / target.cuda.tensor_tflops, 1, 0.15) << name << " " << gpu;
+        }
 }
 
 // A number that no GPU can have says nothing of GPUs.

@@ -24,6 +24,10 @@ struct Task {
 /// Every task of a plan in the order in which they run: values, libraries, ranks, launches, ceilings, training, kernels.
 std::vector<Task> tasks_of(const nlohmann::json& plan);
 
+/// A figure of the data sheet of the GPU that its driver calls so: of "copy_gbs" what its memory moves, of "f32_tflops" and
+/// "tensor_tflops" what it computes. `otherwise` for a GPU that is not known.
+double sheet_of(const std::string& gpu, const std::string& what, double otherwise);
+
 /// What the tasks of one process share.
 struct Check {
   Check(std::string from, nlohmann::json made, double each, uint64_t seed)
@@ -32,6 +36,7 @@ struct Check {
   std::string folder;    ///< of plan.json and the bundles
   nlohmann::json plan;   ///< what gpu_check_pack wrote
   double seconds = 0.5;  ///< for each timing
+  std::string gpu;       ///< the driver's name of it; empty: not known
   std::mt19937_64 random;
 
   /// The session of a bundle, the last one of which is kept: the GPU has room for one large model.
@@ -55,8 +60,8 @@ struct Check {
 ///   ranks      of the engine `nccl`, on this one GPU: the suite of engines, `error` of losses as above, the end of a job whose rank
 ///              is killed
 ///   launches   microseconds of one launch, of a link of a chain in a replayed graph, and in one that is issued
-///   ceilings   a copy's GB/s or a product's TFLOP/s, and their share of the datasheet
-///   training   tokens per second, model FLOPs utilisation
+///   ceilings   a copy's GB/s or a product's TFLOP/s, and their share of the datasheet of this machine's GPU
+///   training   tokens per second, model FLOPs utilisation: without what kernels compute again
 ///   kernels    microseconds and share of every kernel of a step
 Result<nlohmann::json> run_task(Check& check, const Task& task);
 

@@ -47,11 +47,11 @@ class Kinds {
 using In = const std::vector<Tensor>&;
 using Out = std::vector<Tensor>;
 
-// With x[3] a key for dropout.
+// With x[3] a key for dropout, or a mask.
 Out slopes_of_attention(In x) {
-  bool drops = x.size() > 3;
+  const bool drops = x.size() > 3 && x[3].dtype() == u32;
   std::vector<Arg> extras;
-  if (drops) extras.emplace_back(x[3]);
+  if (x.size() > 3) extras.emplace_back(x[3]);
   auto loss = [&](Tensor q, Tensor k, Tensor v) {
     Tensor y = attention(q, k, v, extras, true, drops ? 0.2 : 0.0, drops ? 0.25 : 0.0);
     return sum(y * y);
@@ -122,6 +122,45 @@ void add_byte_products(Kinds& kinds, const Scale& s) {
   }
 }
 
+// Sizes for the code that is hardest to get right. On an H100 these are the widest tiles of warpgroups (128 x 256) with edges, a ring of
+// tiles in shared memory that is filled several times, batches, and few sums of many products, which are cut along k.
+void add_large_products(Kinds& kinds, const Scale& s) {
+  const int64_t m = s.of(2056, 40), n = s.of(2824, 72), k = s.of(1032, 136), deep = s.of(16392, 264), batch = s.of(9, 2);
+  const int64_t rows = s.of(264, 24), columns = s.of(392, 40);
+  for (auto [name, dtype, tolerance] : {std::tuple{"bf16", bf16, 3e-2}, {"f16", f16, 1e-2}}) {
+    const std::string of = name;
+    kinds.add({"product_wide_tiles_" + of, tolerance}, {{"a", dtype, {m, k}}, {"b", dtype, {k, n}}},
+              [](In x) -> Out { return {matmul(x[0], x[1])}; });
+    kinds.add({"product_wide_tiles_tn_" + of, tolerance}, {{"a", dtype, {k, m}}, {"b", dtype, {k, n}}},
+              [](In x) -> Out { return {matmul(transpose(x[0]), x[1])}; });
+    kinds.add({"product_wide_tiles_nt_" + of, tolerance}, {{"a", dtype, {m, k}}, {"b", dtype, {n, k}}},
+              [](In x) -> Out { return {matmul(x[0], transpose(x[1]))}; });
+    kinds.add({"product_wide_batched_" + of, tolerance}, {{"a", dtype, {batch, m / 4, k}}, {"b", dtype, {batch, k, n / 2}}},
+              [](In x) -> Out { return {matmul(x[0], x[1])}; });
+    kinds.add({"product_cut_along_k_" + of, tolerance}, {{"a", dtype, {deep, rows}}, {"b", dtype, {deep, columns}}},
+              [](In x) -> Out { return {matmul(transpose(x[0]), x[1])}; });
+  }
+  kinds.add({"product_f8_nt_deep_wide", 1e-2}, {{"a", DType::kF8E4M3, {m / 2, k * 2}}, {"b", DType::kF8E4M3, {n / 2, k * 2}}},
+            [](In x) -> Out { return {matmul(convert(x[0], f32), transpose(convert(x[1], f32)))}; });
+}
+
+// Attention of halves with 64, 128 and 256 features, where two heads of queries share one of keys, with a mask of numbers.
+void add_wide_attention(Kinds& kinds, const Scale& s) {
+  for (int64_t features : {64, 128, 256}) {
+    const int64_t batch = 2, heads = s.of(4, 2), queries = s.of(200, 70), keys = s.of(264, 72);
+    const int64_t width = s.small ? features / 8 : features;
+    std::vector<Spec> in = {{"q", bf16, {batch, heads, queries, width}},
+                            {"k", bf16, {batch, heads / 2, keys, width}},
+                            {"v", bf16, {batch, heads / 2, keys, width}}};
+    const std::string name = fmt::format("attention_of_{}_grouped", features);
+    kinds.add({name, 2e-2}, in, [](In x) -> Out { return {attention(x[0], x[1], x[2], {}, false)}; });
+    kinds.add({name + "_slopes", 0.12}, in, slopes_of_attention);
+    in.emplace_back("mask", f32, Shape{batch, 1, queries, keys});
+    kinds.add({name + "_masked", 2e-2}, in, [](In x) -> Out { return {attention(x[0], x[1], x[2], {x[3]}, false)}; });
+    kinds.add({name + "_masked_slopes", 0.12}, in, slopes_of_attention);
+  }
+}
+
 void add_products(Kinds& kinds, const Scale& s) {
   const int64_t m = s.of(515, 21), n = s.of(387, 35), k = s.of(259, 19), batch = s.of(7, 2);
   for (auto [name, dtype, tolerance] :
@@ -136,6 +175,8 @@ void add_products(Kinds& kinds, const Scale& s) {
             [](In x) -> Out { return {conv2d(x[0], x[1])}; });
   add_epilogues(kinds, s);
   add_byte_products(kinds, s);
+  add_large_products(kinds, s);
+  add_wide_attention(kinds, s);
   const Shape heads = {2, s.of(4, 2), s.of(130, 9), s.of(64, 8)};
   std::vector<Spec> qkv = {{"q", f32, heads}, {"k", f32, heads}, {"v", f32, heads}};
   kinds.add({"attention", 1e-4}, qkv, [](In x) -> Out { return {attention(x[0], x[1], x[2], {}, true)}; });

@@ -6,9 +6,11 @@
 #include "bench/gpu_check/check.h"
 #include "bench/gpu_check/plan.h"
 #include "bench/gpu_check/ranks.h"
+#include "bench/gpu_check/session.h"
 #include "bench/gpu_check/supervise.h"
 #include "cli/exit_codes.h"
 #include "cli/validators.h"
+#include "ir/gpus.h"
 #include "runtime/base/text.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/format/file.h"
@@ -21,7 +23,7 @@ using nlohmann::json;
 struct Options {
   std::string folder, results, only;
   uint64_t seed = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  double seconds = 0.5, within = 540;
+  double seconds = 0.5, within = 420;
   bool values_only = false;
   int64_t child = -1;
 };
@@ -37,17 +39,8 @@ std::vector<Task> chosen(const json& plan, const Options& o) {
 // The GPU and its driver, asked by a child so that this process has no context of its own.
 json machine_of(const json& plan, const Options& o) {
   json out = {{"part", "machine"}, {"target", plan["target"]}, {"seed", o.seed}};
-  std::string text;
-  const char* query =
-      "nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.max.sm,clocks.mem,power.limit,"
-      "temperature.gpu --format=csv,noheader 2> /dev/null";
-  if (FILE* in = popen(query, "r"); in != nullptr) {
-    char line[512];
-    if (std::fgets(line, sizeof line, in) != nullptr) text = line;
-    pclose(in);
-  }
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  out["nvidia_smi"] = text;
+  if (plan.contains("commit")) out["commit"] = plan["commit"];
+  out["nvidia_smi"] = nvidia_smi("name,driver_version,memory.total,clocks.sm,clocks.max.sm,clocks.mem,power.limit,temperature.gpu");
   return out;
 }
 
@@ -61,6 +54,7 @@ Status identify(json& machine, const Options& o) {
     return d;
   }
   machine["gpu"] = gpu->name;
+  if (const ir::GpuModel* model = ir::find_gpu(gpu->name)) machine["datasheet_of"] = model->name;
   machine["capability"] = gpu->capability;
   machine["driver_cuda"] = gpu->driver->version;
   machine["nccl"] = nccl_version();
@@ -103,6 +97,7 @@ Result<int> run(const Options& o, const char* self) {
                         "--only {}: no task{} is named so", o.only, o.values_only ? " of --values-only" : "");
   if (o.child >= 0) {
     Check check(o.folder, plan, o.seconds, o.seed + static_cast<uint64_t>(o.child));
+    if (Result<device::CudaDevice> gpu = device::CudaDevice::open(); gpu.ok()) check.gpu = gpu->name;
     return serve(check, tasks, static_cast<size_t>(o.child));
   }
   json machine = machine_of(plan, o);

@@ -33,7 +33,7 @@ Result<ir::Target> gpu(const std::string& name) {
 
 class Packer {
  public:
-  Packer(std::string folder, const ir::Target& target, bool small)
+  Packer(std::string folder, const ir::Target& target, bool small, const std::string& commit)
       : folder_(std::move(folder)), target_(target.name), scale_{small} {
     plan_ = {{"target", target.name},
              {"gpus", target.cuda.gpus},
@@ -41,6 +41,7 @@ class Packer {
              {"f32_tflops", target.cuda.f32_tflops},
              {"tensor_tflops", target.cuda.tensor_tflops},
              {"small", scale_.small}};
+    if (!commit.empty()) plan_["commit"] = commit;
   }
 
   Status run() {
@@ -90,13 +91,14 @@ class Packer {
   void ceilings(const std::string& by, const std::string& bundle, const std::vector<Speed>& speeds) {
     for (const Speed& s : speeds) {
       bool bytes = s.unit == Unit::kBytes;
-      const char* datasheet = bytes ? "copy_gbs" : s.unit == Unit::kFlops ? "f32_tflops" : "tensor_tflops";
+      const char* sheet = bytes ? "copy_gbs" : s.unit == Unit::kFlops ? "f32_tflops" : "tensor_tflops";
       plan_["ceilings"].push_back({{"name", by + "_" + s.entry},
                                    {"bundle", bundle},
                                    {"entry", s.entry},
                                    {"work", s.work / (bytes ? 1e9 : 1e12)},
                                    {"unit", bytes ? "GB/s" : "TFLOP/s"},
-                                   {"datasheet", plan_[datasheet]}});
+                                   {"of", sheet},
+                                   {"datasheet", plan_[sheet]}});
     }
   }
 
@@ -106,19 +108,23 @@ class Packer {
     return o;
   }
   Status models() {
-    auto training = [&](const char* name, int64_t tokens, int64_t vocabulary) {
-      plan_["training"].push_back({{"name", name}, {"bundle", name}, {"tokens", tokens}, {"vocabulary", vocabulary}});
-    };
     const gpt2::Options o = sizes();
     NABLA_TRY(layer(o));
     if (!scale_.small) {
-      training("charlm", charlm::kBatch * charlm::kContext, charlm::kVocabulary);
-      NABLA_TRY(compile(charlm::make_program({}), "charlm", target_));
-      training("gpt2_library", o.batch * o.context, o.vocabulary);
-      NABLA_TRY(compile(gpt2::make_program(o), "gpt2_library", target_, {}));
+      NABLA_TRY(training("charlm", charlm::make_program({}), charlm::kBatch * charlm::kContext, charlm::kVocabulary, {.library = false}));
+      NABLA_TRY(training("gpt2_library", gpt2::make_program(o), o.batch * o.context, o.vocabulary, {}));
     }
-    training("gpt2", o.batch * o.context, o.vocabulary);
-    return compile(gpt2::make_program(o), "gpt2", target_);
+    return training("gpt2", gpt2::make_program(o), o.batch * o.context, o.vocabulary, {.library = false});
+  }
+  // Utilisation counts the FLOPs of the model: what kernels compute twice is no use to it.
+  Status training(const std::string& name, const Program& program, int64_t tokens, int64_t vocabulary, driver::CompileOptions options) {
+    nlohmann::json report;
+    NABLA_TRY(compile(program, name, target_, std::move(options), &report));
+    for (const nlohmann::json& entry : report["entries"])
+      if (entry["name"] == "step")
+        plan_["training"].push_back({{"name", name}, {"bundle", name}, {"tokens", tokens}, {"vocabulary", vocabulary},
+                                     {"flops", entry.value("model_flops", entry["flops"])}});
+    return Ok{};
   }
   // One layer of GPT-2: its loss, and with the norm of its gradients the whole way back, before and after an update.
   Status layer(gpt2::Options o) {
@@ -167,13 +173,14 @@ class Packer {
   }
 
   Status compile(const Program& program, const std::string& name, const std::string& targets,
-                 driver::CompileOptions options = {.library = false}) {
+                 driver::CompileOptions options = {.library = false}, nlohmann::json* report = nullptr) {
     options.target = targets;
     auto start = std::chrono::steady_clock::now();
     driver::CompiledBundle bundle = NABLA_TRY(driver::compile(program.module(), options));
     std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     std::printf("%-12s %5zu kernels  %7.1f MB  %6.1f s\n", name.c_str(), bundle.kernels,
                 static_cast<double>(bundle.bytes.size()) / 1e6, took.count());
+    if (report != nullptr) *report = nlohmann::json::parse(bundle.report);
     return format::write_file(folder_ + "/" + name + ".nbundle", bundle.bytes);
   }
 
@@ -183,11 +190,12 @@ class Packer {
 };
 
 Status pack(const std::vector<std::string>& args) {
-  std::string folder, target_name = "sm_90a";
+  std::string folder, target_name = "sm_90a", commit;
   bool small = false;
   CLI::App app("Compiles the programs that gpu_check runs on a GPU.", "gpu_check_pack");
   app.add_option("DIR", folder, "where they go")->required()->check(cli::file_name());
   app.add_option("--target", target_name, "the GPU")->capture_default_str();
+  app.add_option("--commit", commit, "of the sources, for the results");
   app.add_flag("--small", small, "sizes for an emulator: nothing that is measured means anything");
   if (std::string said = NABLA_TRY(cli::parse(app, args)); !said.empty()) {
     std::fputs(said.c_str(), stdout);
@@ -197,7 +205,7 @@ Status pack(const std::vector<std::string>& args) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) return error(Code::kWriteFailed, "the folder `{}` cannot be made: {}", folder, problem.message());
-  return Packer(folder, target, small).run();
+  return Packer(folder, target, small, commit).run();
 }
 
 }  // namespace

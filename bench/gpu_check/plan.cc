@@ -27,8 +27,10 @@ constexpr Field kValues[] = {{"name", Is::kText},  {"bundle", Is::kText},       
                              {"entry", Is::kText}, {"tolerance", Is::kTolerance}, {"integers", Is::kCount}};
 constexpr Field kBefore[] = {{"before", Is::kTexts}};
 constexpr Field kCeilings[] = {{"name", Is::kText}, {"bundle", Is::kText}, {"entry", Is::kText},
-                               {"unit", Is::kText}, {"work", Is::kRate},   {"datasheet", Is::kRate}};
-constexpr Field kTraining[] = {{"name", Is::kText}, {"bundle", Is::kText}, {"tokens", Is::kCount}, {"vocabulary", Is::kCount}};
+                               {"unit", Is::kText}, {"work", Is::kRate},   {"datasheet", Is::kRate},
+                               {"of", Is::kText}};
+constexpr Field kTraining[] = {{"name", Is::kText}, {"bundle", Is::kText}, {"tokens", Is::kCount}, {"vocabulary", Is::kCount},
+                               {"flops", Is::kRate}};
 constexpr Field kRanks[] = {{"name", Is::kText}, {"ranks", Is::kRanks}};
 constexpr Field kSuite[] = {{"suite", Is::kCounts}};
 constexpr Field kTrained[] = {{"bundle", Is::kText}, {"steps", Is::kCount}};

@@ -2,11 +2,24 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 
 #include "runtime/format/bundle_reader.h"
 
 namespace nabla::gpu_check {
+
+std::string nvidia_smi(const std::string& figures) {
+  std::string out;
+  FILE* in = popen(("nvidia-smi --query-gpu=" + figures + " --format=csv,noheader 2> /dev/null").c_str(), "r");
+  if (in == nullptr) return out;
+  char line[512];
+  if (std::fgets(line, sizeof line, in) != nullptr) out = line;
+  pclose(in);
+  while (!out.empty() && out.back() == '\n') out.pop_back();
+  return out;
+}
+
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 Result<std::unique_ptr<exec::Session>> open(const std::string& folder, const std::string& name,

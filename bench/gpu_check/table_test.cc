@@ -20,5 +20,13 @@ TEST(Table, ALossThatIsNotANumberIsALineOfIt) {
   EXPECT_NE(text.find("1 FAILED"), std::string::npos) << text;
 }
 
+// The programs for sm_90a know the H100 alone: 3,955 GB/s are 82 % of an H200's memory, not 132 % of an H100's.
+TEST(Table, SharesAreThoseOfTheGpuInTheMachine) {
+  EXPECT_EQ(sheet_of("NVIDIA H200", "copy_gbs", 3000), 4800);
+  EXPECT_EQ(sheet_of("NVIDIA H100 80GB HBM3", "copy_gbs", 3000), 3350);
+  EXPECT_EQ(sheet_of("NVIDIA H200", "tensor_tflops", 1), 989);
+  EXPECT_EQ(sheet_of("Fake GPU", "f32_tflops", 66.9), 66.9);
+}
+
 }  // namespace
 }  // namespace nabla::gpu_check
