@@ -72,6 +72,7 @@ Result<CodeGrid> grid_of(const kernel_ir::Kernel& kernel, size_t number, const C
     out.registers = facts.registers, out.local_bytes = facts.frame_bytes;
     out.static_shared_bytes = facts.static_shared_bytes;
     out.resident_warps = occupancy(facts, target, g.threads, g.shared_bytes).warps;
+    out.warnings = facts.warnings;
     code = &facts;
   }
   out.predicted = predict_grid(kernel, number, target, code);
@@ -100,6 +101,11 @@ Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& targe
       kernel.grids.push_back(std::move(*made));
     }
     out.kernels.push_back(std::move(kernel));
+    for (const CudaGrid& grid : k.grids)
+      for (const CudaKernelFacts& facts : binary.objects[k.source].kernels)
+        if (facts.name == grid.symbol)
+          for (const std::string& text : facts.advice)
+            out.remarks.push_back(fmt::format("kernel {} for {} is slower than it could be: {}", grid.symbol, target.name, text));
   }
   for (size_t i = 0; i < binary.objects.size(); ++i) {
     out.code_bytes += binary.objects[i].bytes.size();

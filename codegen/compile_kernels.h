@@ -23,6 +23,7 @@ struct CodeGrid {
   int resident_warps = 0;             ///< of one multiprocessor
   GridPrediction predicted = {};
   std::vector<kernel_ir::TensorMap> maps = {};  ///< parameters after all others
+  std::vector<std::string> warnings = {};       ///< of NVRTC's assembler: spilled registers, and what makes the kernel slow
 };
 
 struct TargetCode {
@@ -35,6 +36,7 @@ struct TargetCode {
   std::vector<std::pair<std::string, std::string>> members;
   size_t code_bytes = 0;
   int cuda = 0;  ///< 13000: of a GPU target, compiled by NVRTC 13.0
+  std::vector<std::string> remarks;  ///< for the user: what NVRTC's assembler says makes a kernel slow
 };
 
 /// Prints and compiles every kernel: with the host compiler, or with NVRTC. Errors of both, and E0403 for a kernel that

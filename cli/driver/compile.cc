@@ -80,6 +80,9 @@ Result<CompiledBundle> bundle_of(std::vector<LoweredSet> sets, const std::vector
     classes.push_back(NABLA_TRY(compile_class(sets, c, folder, options, members)));
     if (!set.meshes.empty()) ir::set_groups(set, c, classes.back()[0].options.groups);
   }
+  for (const PlannedClass& programs : classes)
+    for (const PlannedProgram& p : programs)
+      if (!p.code.remarks.empty()) out.passes.push_back({"codegen", 0, false, p.code.remarks});
   out.report = sets[0].reports[0], out.ranks = set.ranks;
   EmittedProgram program = NABLA_TRY(emit_set(set, std::move(classes), members));
   out.bytes = std::move(program.bytes);

@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 Json grid(const codegen::CodeGrid& g) {
   int64_t blocks = g.blocks.bounds().max, block_warps = (g.threads + 31) / 32;
   Json out = {{"symbol", g.symbol}, {"blocks", blocks}, {"threads", g.threads}, {"shared_bytes", g.shared_bytes}};
+  if (!g.warnings.empty()) out["warnings"] = g.warnings;
   if (g.registers == 0) return out;
   out["registers"] = g.registers;
   out["local_bytes"] = g.local_bytes;

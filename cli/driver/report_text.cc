@@ -307,6 +307,7 @@ std::string kernel_text(const Json& k, const Json& machine) {
                          bytes_text(g.at("local_bytes")), g.at("resident_warps").get<int64_t>(),
                          machine.at("resident_warps").get<int64_t>());
     out += "  " + g.at("symbol").get<std::string>() + "\n";
+    for (const Json& warning : g.value("warnings", Json::array())) out += fmt::format("      {}\n", warning.get<std::string>());
   }
   return out;
 }

@@ -260,7 +260,7 @@ Result<CudaObject> checked(const Unit& unit, const ir::Target& target) {
     if (Status fits = check_launch(kernel, target, kernel.max_threads, 0, user_name(unit)); !fits.ok())
       return beyond_limits(fits.errors()[0], unit);
     const PtxasFacts& said = log.kernels[kernel.name];
-    CudaKernelFacts facts{std::move(kernel), said.spill_store_bytes, said.spill_load_bytes, {}};
+    CudaKernelFacts facts{std::move(kernel), said.spill_store_bytes, said.spill_load_bytes, said.advice, said.advice};
     if (facts.spill_store_bytes + facts.spill_load_bytes > 0)
       facts.warnings.push_back(
           fmt::format("spills registers: {} bytes stored, {} loaded per thread; it has {} registers",

@@ -13,7 +13,8 @@ namespace nabla::codegen {
 /// What is known of a compiled kernel.
 struct CudaKernelFacts : CubinKernel {
   int spill_store_bytes = 0, spill_load_bytes = 0;  ///< per thread: registers that went to local memory
-  std::vector<std::string> warnings;                ///< such as those spills
+  std::vector<std::string> warnings;                ///< such as those spills, and `advice`
+  std::vector<std::string> advice;                  ///< of the assembler: what it says makes the kernel slow
 };
 
 struct CudaObject {

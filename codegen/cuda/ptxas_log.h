@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace nabla::codegen {
 
@@ -11,6 +12,9 @@ struct PtxasFacts {
   int registers = 0;
   int64_t shared_bytes = 0;                         ///< static, per block
   int spill_store_bytes = 0, spill_load_bytes = 0;  ///< of the kernel and of the functions that it calls
+  /// What makes the kernel slow, such as "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized ...":
+  /// messages with a number, and warnings.
+  std::vector<std::string> advice;
 };
 
 /// What PTX declares. Cubins and the log hold sizes of local memory in 32 bits, and no log comes with PTX that nobody assembles.

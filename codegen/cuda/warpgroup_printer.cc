@@ -120,6 +120,8 @@ class WarpgroupProduct : public WarpgroupPrinter {
     out_.line("nb_wg_wait<1>();");
     out_.close();
     out_.line("nb_wg_wait<0>();");
+    // Without this the compiler may read the sums before the wait: it does not know that wgmma still writes them.
+    out_.line("nb_wg_hold(acc_);");
     end();
   }
 };

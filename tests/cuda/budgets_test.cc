@@ -89,9 +89,11 @@ Budgets budgets_of(const BudgetProgram& p, const std::string& target) {
     const CudaCode::Kernel& k = code->kernels[n];
     for (size_t i = 0; i < k.grids.size(); ++i)
       for (const CudaKernelFacts& facts : binary->objects[k.source].kernels)
-        if (facts.name == k.grids[i].symbol)
+        if (facts.name == k.grids[i].symbol) {
+          for (const std::string& text : facts.advice) ADD_FAILURE() << p.name << " " << target << ": " << text;
           out[p.name + (grids > 1 ? fmt::format(".{}", number++) : "") + " " + target] =
               numbers_of(*lowered->planned.kernels[n], i, lowered->target, facts);
+        }
   }
   EXPECT_EQ(out.size(), grids) << p.name;
   return out;

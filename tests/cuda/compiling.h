@@ -9,7 +9,8 @@
 namespace nabla::codegen {
 
 ir::Target target_named(const std::string& name);
-/// Compiles one text without the cache; a test failure, and no kernels, when NVRTC refuses it.
+/// Compiles one text without the cache. It is a test failure when NVRTC refuses it (then there are no kernels), and when NVRTC's
+/// assembler says that a kernel is slower than it could be.
 CudaObject compiled(const std::string& text, const std::string& target);
 /// The only kernel of a text.
 CudaKernelFacts only_kernel(const std::string& text, const std::string& target);

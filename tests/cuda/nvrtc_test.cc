@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include <thread>
 
 #include "codegen/cuda/nvrtc_library.h"
+#include "codegen/cuda/ptxas_log.h"
 #include "tests/cuda/compiling.h"
 
 namespace nabla::codegen {
@@ -136,6 +138,58 @@ TEST(Nvrtc, TheCacheKeepsWarnings) {
     CudaBinary b = compile_cuda({{"k.cu", text}}, target_named("sm_90a"), {1, scratch("warnings")}).value();
     EXPECT_EQ(b.objects[0].kernels[0].warnings.size(), 1u);
   }
+}
+
+// Lines of NVRTC 13.0, of a kernel that changes sums of wgmma before it waits for them, and of CUDA's manuals.
+TEST(PtxasLog, LossesBelongToTheirKernels) {
+  const std::string registers =
+      "(C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to insufficient register resources for the "
+      "wgmma pipeline in the function 'slow'";
+  const std::string injected =
+      "(C7517) warpgroup.wait is injected in around line 93 by compiler to allow use of registers defined by GMMA in function 'slow'";
+  const std::string unnamed = "(C7508) Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register requirements.";
+  auto body = [](const std::string& name) {
+    return "ptxas info    : Compiling entry function '" + name + "' for 'sm_90a'\nptxas info    : Function properties for " + name +
+           "\nptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+           "ptxas info    : Used 58 registers, used 0 barriers\n";
+  };
+  const std::string head = "ptxas info    : " + injected + "\nptxas info    : " + registers + "\nptxas info    : 0 bytes gmem\n";
+  PtxasLog log = read_ptxas_log(head + body("slow") + body("fast"));
+  EXPECT_EQ(log.kernels["slow"].advice, (std::vector<std::string>{injected, registers}));
+  EXPECT_TRUE(log.kernels["fast"].advice.empty());
+  EXPECT_EQ(log.kernels["slow"].registers, 58);
+  EXPECT_EQ(log.messages, "");
+  log = read_ptxas_log(body("a") + "ptxas info    : " + unnamed + "\n" + body("b"));
+  for (const char* name : {"a", "b"}) EXPECT_EQ(log.kernels[name].advice, std::vector<std::string>{unnamed}) << name;
+  EXPECT_TRUE(read_ptxas_log(body("a")).kernels["a"].advice.empty());
+}
+
+TEST(Nvrtc, ASerializedWgmmaIsAWarning) {
+  std::string registers, operands;
+  for (int i = 0; i < 32; ++i) {
+    registers += (i > 0 ? ", %" : "%") + std::to_string(i);
+    operands += (i > 0 ? ", \"+f\"(d[" : "\"+f\"(d[") + std::to_string(i) + "])";
+  }
+  auto text = [&](const std::string& between) {
+    return "__device__ void mma(float (&d)[32], unsigned long long x) {\n  asm volatile(\"{.reg .pred p; setp.ne.b32 p, %33, 0; "
+           "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" + registers + "}, %32, %32, p, 1, 1, 0, 0;}\" : " + operands +
+           " : \"l\"(x), \"r\"(1));\n}\n"
+           "extern \"C\" __global__ void __launch_bounds__(128) k(float* p, unsigned long long x, int n) {\n  float d[32];\n"
+           "  for (int i = 0; i < 32; ++i) d[i] = p[i];\n  for (int t = 0; t < n; ++t) {\n"
+           "    asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");\n    mma(d, x);\n    " + between +
+           "    mma(d, x + 1);\n    asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");\n"
+           "    asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");\n  }\n"
+           "  for (int i = 0; i < 32; ++i) p[i * 128 + threadIdx.x] = d[i];\n}\n";
+  };
+  auto kernel = [&](const std::string& between) {
+    return compile_cuda({{"k.cu", text(between)}}, target_named("sm_90a"), {1, ""}).value().objects[0].kernels[0];
+  };
+  EXPECT_TRUE(kernel("").advice.empty());
+  const CudaKernelFacts slow = kernel("d[3] = d[3] * 2 + p[n];\n");
+  EXPECT_TRUE(std::ranges::any_of(slow.advice, [](const std::string& text) {
+    return text.find("wgmma.mma_async instructions are serialized") != std::string::npos;
+  }));
+  EXPECT_EQ(slow.warnings, slow.advice);
 }
 
 TEST(Nvrtc, SaysWhereItLookedForTheLibrary) {
