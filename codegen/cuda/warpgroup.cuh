@@ -42,48 +42,62 @@ template <class... Where> NB_FN void nb_copy_box(void* to, const nb_tensor_map& 
   nb_emu_copy_box(there, to, &map, where...);
 }
 NB_FN void nb_wg_fence() {}
-NB_FN void nb_wg_commit() {}
-template <int groups> NB_FN void nb_wg_wait() {}
+NB_FN void nb_wg_commit() { nb_emu_wgmma_commit(); }
+template <int groups> NB_FN void nb_wg_wait() { nb_emu_wgmma_wait(groups); }
 template <int fragments> NB_FN void nb_wg_hold(float (&)[1][fragments][4]) {}
 NB_FN void nb_wg_see_copies() {}
 NB_FN void nb_wg_together() {}
 // d += A B, `step` x 16 elements of k: 64 rows of A, those of this warpgroup; a lane's results lie as those of mma.m16n8k16.
 template <bool a_k_fast, bool b_k_fast, int fragments, class T>
 NB_FN void nb_wg_mma(float (&d)[1][fragments][4], const T* a, const T* b, int step) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-  for (int n = 0; n < fragments; ++n)
-    for (int e = 0; e < 4; ++e) {
-      const int row = warp * 16 + lane / 4 + e / 2 * 8, column = n * 8 + lane % 4 * 2 + e % 2;
-      d[0][n][e] = tensor_core_sum(d[0][n][e], 16, [&](int i) {
-        const int k = step * 16 + i;
-        return double(nb_widen(a[nb_wg_place<a_k_fast>(row, k)])) * double(nb_widen(b[nb_wg_place<b_k_fast>(column, k)]));
-      });
-    }
+  nb_emu_wgmma({[](float* sums, const NbEmuWgmma* w) {
+                  const T *a = (const T*)w->a, *b = (const T*)w->b;
+                  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+                  for (int n = 0; n < fragments; ++n)
+                    for (int e = 0; e < 4; ++e) {
+                      const int row = warp * 16 + lane / 4 + e / 2 * 8, column = n * 8 + lane % 4 * 2 + e % 2;
+                      sums[n * 4 + e] = tensor_core_sum(sums[n * 4 + e], 16, [&](int i) {
+                        const int k = w->step * 16 + i;
+                        return double(nb_widen(a[nb_wg_place<a_k_fast>(row, k)])) * double(nb_widen(b[nb_wg_place<b_k_fast>(column, k)]));
+                      });
+                    }
+                },
+                a, b, {}, step, d[0][0], fragments * 4});
 }
 // The same where A lies in registers, as a factor of mma.m16n8k16 does, and B in a tile of `k` rows of k: 64 columns, then the next.
 template <int k, int fragments, class T>
 NB_FN void nb_wg_mma_of(float (&d)[1][fragments][4], const unsigned (&a)[4], const T* b, int step) {
-  const int lane = threadIdx.x % 32;
-  for (int n = 0; n < fragments; ++n) {
-    unsigned y[2] = {};
-    for (int e = 0; e < 4; ++e) {
-      const T x = b[n / 8 * k * 64 + nb_wg_place<true>(step * 16 + lane % 4 * 2 + e % 2 + e / 2 * 8, n % 8 * 8 + lane / 4)];
-      y[e / 2] |= unsigned(x.bits) << e % 2 * 16;
-    }
-    nb_mma_16816(d[0][n], a, y, T{});
-  }
+  nb_emu_wgmma({[](float* sums, const NbEmuWgmma* w) {
+                  const T* b = (const T*)w->b;
+                  const int lane = threadIdx.x % 32;
+                  for (int n = 0; n < fragments; ++n) {
+                    unsigned y[2] = {};
+                    for (int e = 0; e < 4; ++e) {
+                      const int row = w->step * 16 + lane % 4 * 2 + e % 2 + e / 2 * 8;
+                      const T x = b[n / 8 * k * 64 + nb_wg_place<true>(row, n % 8 * 8 + lane / 4)];
+                      y[e / 2] |= unsigned(x.bits) << e % 2 * 16;
+                    }
+                    nb_mma_16816(*(float(*)[4])(sums + n * 4), w->x, y, T{});
+                  }
+                },
+                nullptr, b, {a[0], a[1], a[2], a[3]}, step, d[0][0], fragments * 4});
 }
 // d += A B of 8-bit floats, `step` x 32 elements of k; the first step begins the sums.
 template <int fragments, class A, class B> NB_FN void nb_wg_mma_bytes(float (&d)[1][fragments][4], const A* a, const B* b, int step) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-  for (int n = 0; n < fragments; ++n)
-    for (int e = 0; e < 4; ++e) {
-      const int row = warp * 16 + lane / 4 + e / 2 * 8, column = n * 8 + lane % 4 * 2 + e % 2;
-      d[0][n][e] = tensor_core_sum<32, 13>(step > 0 ? d[0][n][e] : 0, 32, [&](int i) {
-        const int k = step * 32 + i;
-        return double(nb_widen(a[nb_wg_place_bytes(row, k)])) * double(nb_widen(b[nb_wg_place_bytes(column, k)]));
-      });
-    }
+  nb_emu_wgmma({[](float* sums, const NbEmuWgmma* w) {
+                  const A* a = (const A*)w->a;
+                  const B* b = (const B*)w->b;
+                  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+                  for (int n = 0; n < fragments; ++n)
+                    for (int e = 0; e < 4; ++e) {
+                      const int row = warp * 16 + lane / 4 + e / 2 * 8, column = n * 8 + lane % 4 * 2 + e % 2;
+                      sums[n * 4 + e] = tensor_core_sum<32, 13>(w->step > 0 ? sums[n * 4 + e] : 0, 32, [&](int i) {
+                        const int k = w->step * 32 + i;
+                        return double(nb_widen(a[nb_wg_place_bytes(row, k)])) * double(nb_widen(b[nb_wg_place_bytes(column, k)]));
+                      });
+                    }
+                },
+                a, b, {}, step, d[0][0], fragments * 4});
 }
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define NB_SHARED_TILES(T, name)                                    \

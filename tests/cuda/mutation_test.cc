@@ -112,7 +112,7 @@ void expect_all_noticed(const Kernel& k, const CudaKernel& healthy, std::vector<
 }
 
 const std::regex kBarrier(
-    R"((nb_sync<\w+>|nb_cp_wait<\w+>|nb_cp_commit|__syncthreads|__syncwarp)\(\);|nb_copies_(wait|expect)\([^;]*\);)");
+    R"((nb_sync<\w+>|nb_(cp|wg)_wait<\w+>|nb_(cp|wg)_commit|__syncthreads|__syncwarp)\(\);|nb_copies_(wait|expect)\([^;]*\);)");
 
 // The text once for each barrier, without it.
 std::vector<std::pair<std::string, std::string>> without_each_barrier(const std::string& text) {
@@ -161,6 +161,11 @@ std::string halves_of(const char* a, const char* b) {
   store y[m, n] over m, n = acc[m, n]
 }})",
                      a, b);
+}
+
+// Five tiles of k for warpgroups, so that slots of shared memory are filled again.
+std::string five_tiles() {
+  return replaced(replaced(replaced(halves_of("40, 136", "136, 72"), "136", "264"), "72", "136"), "40", "72");
 }
 
 std::vector<Subject> subjects() {
@@ -217,8 +222,8 @@ std::vector<Subject> subjects() {
       {"copied_ahead_by_columns", replaced(halves_of("136, 40", "136, 72"), "a[m, k]", "a[k, m]"), 7},
       {"copied_ahead_in_tf32", replaced(replaced(halves_of("40, 136", "136, 72"), "bf16", "f32"), "136", "52"), 7,
        true},
-      {"by_warpgroups", replaced(replaced(halves_of("40, 136", "136, 72"), "72", "136"), "40", "72"), 7},
-      {"by_the_copy_engine", replaced(replaced(halves_of("40, 136", "136, 72"), "72", "136"), "40", "72"), 7, false, true},
+      {"by_warpgroups", five_tiles(), 10},
+      {"by_the_copy_engine", five_tiles(), 10, false, true},
   };
 }
 

@@ -28,6 +28,17 @@ static_assert(sizeof(NbEmuTensorMap) == 128, "as large as a CUtensorMap");
 typedef void (*NbEmuFinish)(unsigned char* slots, unsigned mask);
 const unsigned long kNbEmuSlot = 64;
 
+/// A product of a warpgroup (wgmma), as one thread sees it. It runs some time between the instruction and the wait for its group.
+struct NbEmuWgmma {
+  void (*run)(float* sums, const NbEmuWgmma* self);  ///< adds the product to the thread's sums
+  const void *a, *b;                                 ///< tiles in shared memory
+  unsigned x[4];                                     ///< or the first factor, in registers
+  int step;
+  float* d;             ///< the sums, which are NaN until the wait
+  unsigned long count;  ///< of them
+};
+const int kNbEmuMostSums = 128;
+
 struct NbEmuHost {
   const NbEmuThread* thread;
   void (*block_barrier)(const char* word);
@@ -42,6 +53,13 @@ struct NbEmuHost {
   void (*barrier_expect)(void* at, unsigned bytes);
   void (*barrier_wait)(void* at, unsigned parity);
   void (*copy_box)(void* at, void* shared, const NbEmuTensorMap* map, const int* where, int rank);
+  /// True: the product runs now; false: `wgmma_next` gives it to a later wait.
+  bool (*wgmma_ask)(const NbEmuWgmma* what);
+  void (*wgmma_commit)();
+  /// The next product of all groups but the last `groups_left` that has not run; false: there is none, and all their sums are there.
+  bool (*wgmma_next)(int groups_left, NbEmuWgmma* out);
+  /// Copies the sums that a product adds to from or to where they wait.
+  void (*wgmma_sums)(const NbEmuWgmma* of, float* sums, bool store);
   void (*note_atomic)(void* at, unsigned long bytes);
   // The checked variant alone:
   void (*note_access)(void* at, unsigned long bytes, bool write, void* pc);

@@ -1,6 +1,7 @@
 // Boxes of the copy engine (TMA) and the barriers that count their bytes, as the emulator models them, and what it finds of misuse.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -54,7 +55,7 @@ struct Done {
   Report report;
   std::vector<uint16_t> x, y;
 };
-Done run(const std::string& text, bool checked, const Options& options = {}) {
+Done run(const std::string& text, bool checked, const Options& options = {}, unsigned threads = 32) {
   Machine machine(checked);
   Done out;
   out.x.resize(kColumns * kRows * kSheets), out.y.resize(4 * 1024);
@@ -66,7 +67,8 @@ Done run(const std::string& text, bool checked, const Options& options = {}) {
   EXPECT_EQ(make({}, x, map), nullptr);
   auto object = Object::compile(text, checked);
   EXPECT_TRUE(object.ok()) << to_string(object.errors());
-  if (object.ok()) out.report = machine.launch(**object, "boxes", {1, 32, 2 * 2048 + 16}, {&x, &y, &map}, options);
+  const size_t shared = threads == 32 ? 2 * 2048 + 16 : 2 * 64 * 64 * 2;
+  if (object.ok()) out.report = machine.launch(**object, "boxes", {1, threads, shared}, {&x, &y, &map}, options);
   std::memcpy(out.y.data(), y, static_cast<size_t>(bytes(out.y)));
   return out;
 }
@@ -101,6 +103,49 @@ TEST(CopyEngine, MisuseIsFound) {
   finds(kernel("", "nb_copies_wait(there + 2, 0);"), "mbarrier.try_wait at a barrier that nobody has initialised");
   finds(kernel("nb_copy_box(room + 8, map0_, there, 0, 0, 0);", kWait), "begins at a multiple of 1024");
   finds(kernel("nb_copy_box(room, map0_, there, 0, 0);", kWait), "of 2 dimensions with a tensor map that is none, or has others");
+}
+
+// One product of a warpgroup: 64 x 8 sums of ones over 64 elements of k, into which `body` puts what may be wrong.
+std::string product(const std::string& body) {
+  return codegen::cuda_prelude() + R"(
+extern "C" __global__ void boxes(const unsigned short* x, unsigned short* y, const __grid_constant__ nb_tensor_map map0_) {
+  NB_SHARED_TILES(nb_bf16, room);
+  for (int i = threadIdx.x; i < 128 * 64; i += 128) room[i] = nb_narrow(nb_bf16{}, 1.0f);
+  __syncthreads();
+  float d[1][1][4] = {};
+  )" + body + R"(
+  for (int e = 0; e < 4; ++e) y[threadIdx.x * 4 + e] = d[0][0][e] == 128.0f;
+}
+)";
+}
+constexpr const char* kProduct = "for (int s = 0; s < 4; ++s) nb_wg_mma<true, true>(d, room, room + 64 * 64, s); nb_wg_commit(); ";
+
+TEST(Wgmma, SumsAreThereAfterTheWaitForTheirGroup) {
+  auto right = [](const std::string& body, bool late) {
+    Done d = run(product(body), true, {Order::kForward, 1, late}, 128);
+    const auto good = std::count(d.y.begin(), d.y.begin() + 512, 1);
+    return d.report.clean() ? fmt::format("{} of 512", good) : d.report.str();
+  };
+  const std::string twice = std::string(kProduct) + kProduct;
+  for (bool late : {false, true}) {
+    EXPECT_EQ(right(twice + "nb_wg_wait<0>();", late), "512 of 512");
+    EXPECT_EQ(right(std::string(kProduct) + "nb_wg_wait<0>(); " + kProduct + "nb_wg_wait<0>();", late), "512 of 512");
+    // The last group may still be under way: its sums are no numbers yet.
+    EXPECT_EQ(right(twice + "nb_wg_wait<1>(); for (int e = 0; e < 4; ++e) y[threadIdx.x * 4 + e] = d[0][0][e] == d[0][0][e]; "
+                            "nb_wg_wait<0>(); for (int e = 0; e < 4; ++e) d[0][0][e] = y[threadIdx.x * 4 + e] ? 0 : 128;", late),
+              "512 of 512");
+    EXPECT_NE(right(twice, late).find("the thread ends before it has waited for sums of wgmma"), std::string::npos);
+    // A group that is not committed is not waited for.
+    EXPECT_NE(right("nb_wg_mma<true, true>(d, room, room + 64 * 64, 0); nb_wg_wait<0>();", late).find("before it has waited"),
+              std::string::npos);
+    EXPECT_NE(right("if (threadIdx.x != 5) { " + twice + "} nb_wg_wait<0>();", late).find("wgmma"), std::string::npos);
+    EXPECT_NE(right("if (threadIdx.x < 64) { " + twice + "nb_wg_wait<0>(); }", late).find("issue 8, 8, 0 and 0 wgmma"), std::string::npos);
+  }
+  // A tile that is written again before the wait.
+  const std::string overwritten =
+      twice + "__syncthreads(); for (int i = threadIdx.x; i < 64 * 64; i += 128) room[i] = nb_narrow(nb_bf16{}, 2.0f); "
+              "__syncthreads(); nb_wg_wait<0>();";
+  EXPECT_NE(right(overwritten, true), "512 of 512");
 }
 
 TEST(CopyEngine, MapsAreMadeByTheDriversRules) {

@@ -39,6 +39,10 @@ Engine::Engine() {
   host_.copy_box = [](void* at, void* shared, const NbEmuTensorMap* map, const int* where, int rank) {
     get().copy_box(at, shared, map, where, rank, NB_PC);
   };
+  host_.wgmma_ask = [](const NbEmuWgmma* what) { return get().wgmma_ask(*what); };
+  host_.wgmma_commit = [] { ++get().threads_[get().current_].committed; };
+  host_.wgmma_next = [](int left, NbEmuWgmma* out) { return get().wgmma_next(left, *out); };
+  host_.wgmma_sums = [](const NbEmuWgmma* of, float* sums, bool store) { get().wgmma_sums(*of, sums, store); };
   host_.note_atomic = [](void* at, unsigned long bytes) { get().note(at, bytes, Access::kAtomic, NB_PC); };
   host_.note_access = [](void* at, unsigned long bytes, bool write, void* pc) {
     get().note(at, bytes, write ? Access::kWrite : Access::kRead, pc);
@@ -141,6 +145,7 @@ void Engine::fiber() {
 
 void Engine::thread_ends() {
   threads_[current_].state = State::kDone;
+  if (!threads_[current_].sums.empty()) fault("wgmma", "the thread ends before it has waited for sums of wgmma", nullptr);
   --alive_;
   Warp& w = warps_[current_ / 32];
   w.exited |= 1u << current_ % 32;
@@ -265,6 +270,56 @@ void Engine::copy_wait(int left) {
       note(c.to, c.bytes, Access::kCopyDone, c.pc);
     }
     groups.erase(groups.begin());
+  }
+}
+
+// ---- wgmma
+// The sums are poisoned until somebody waits for them. Products run as late as they may, or at once, as copies do: tiles that are
+// overwritten too early, and those that are read before they are there, both give other results.
+bool Engine::wgmma_ask(const NbEmuWgmma& what) {
+  Thread& t = threads_[current_];
+  ++t.issued;
+  auto known = std::ranges::find(t.sums, what.d, &Sums::at);
+  if (known == t.sums.end()) {
+    t.sums.push_back({what.d, {what.d, what.d + what.count}, 0});
+    known = t.sums.end() - 1;
+    std::memset(what.d, 0xff, what.count * sizeof *what.d);
+  }
+  known->group = t.committed;
+  if (!options_.late_copies) return true;
+  t.products.push_back({what, t.committed});
+  return false;
+}
+
+bool Engine::wgmma_next(int left, NbEmuWgmma& out) {
+  Thread& t = threads_[current_];
+  auto over = [&](unsigned group) { return static_cast<int64_t>(group) < static_cast<int64_t>(t.committed) - left; };
+  if (!t.products.empty() && over(t.products[0].group)) {
+    out = t.products[0].what;
+    t.products.erase(t.products.begin());
+    return true;
+  }
+  std::erase_if(t.sums, [&](const Sums& s) {
+    if (!over(s.group)) return false;
+    std::memcpy(s.at, s.values.data(), s.values.size() * sizeof *s.at);
+    return true;
+  });
+  return false;
+}
+
+void Engine::wgmma_sums(const NbEmuWgmma& of, float* sums, bool store) {
+  std::vector<float>& values = std::ranges::find(threads_[current_].sums, of.d, &Sums::at)->values;
+  store ? std::memcpy(values.data(), sums, of.count * sizeof *sums) : std::memcpy(sums, values.data(), of.count * sizeof *sums);
+}
+
+// All four warps of a warpgroup issue each product together; when one of them leaves it out, a GPU's results are undefined.
+void Engine::check_warpgroups() {
+  for (size_t first = 0; first < threads_.size(); first += 128) {
+    std::vector<int> issued;
+    for (size_t w = first; w < first + 128; w += 32) issued.push_back(w < threads_.size() ? threads_[w].issued : 0);
+    if (std::ranges::count(issued, issued[0]) == 4) continue;
+    fault("wgmma", fmt::format("the warps of warpgroup {} issue {}, {}, {} and {} wgmma instructions", first / 128, issued[0], issued[1],
+                               issued[2], issued[3]), nullptr);
   }
 }
 
@@ -410,6 +465,7 @@ void Engine::run_block(unsigned block) {
   set_current(first);
   nb_fiber_switch(&main_, stacks_.context(stack_));
   if (checker_) checker_->end_block();
+  if (!stopped_ && alive_ == 0) check_warpgroups();
   if (alive_ > 0 && !stopped_) report_deadlock();
   stopped_ |= alive_ > 0;
   current_ = -1;

@@ -52,6 +52,16 @@ class Engine {
     std::vector<Copy> open;
     std::vector<int> waiting;
   };
+  /// Sums of wgmma that are not there yet, and the last group of products that adds to them.
+  struct Sums {
+    float* at;
+    std::vector<float> values;
+    unsigned group;
+  };
+  struct Product {
+    NbEmuWgmma what;
+    unsigned group;
+  };
   struct Thread {
     State state = State::kNew;
     int stack = -1;
@@ -60,6 +70,10 @@ class Engine {
     const void* pc = nullptr;
     std::vector<Copy> open;  // cp.async not committed
     std::vector<std::vector<Copy>> groups;
+    std::vector<Sums> sums;
+    std::vector<Product> products;  // that have not run
+    unsigned committed = 0;         // groups of products
+    int issued = 0;                 // products
   };
   /// Lanes of a warp that meet under one mask.
   struct Meeting {
@@ -101,6 +115,10 @@ class Engine {
   void copy_box(void* at, void* shared, const NbEmuTensorMap* map, const int* where, int rank, const void* pc);
   void copy_row(CopyBarrier& b, char* to, const char* from, int64_t there, const void* pc);
   void settle(CopyBarrier& b);
+  bool wgmma_ask(const NbEmuWgmma& what);
+  bool wgmma_next(int left, NbEmuWgmma& out);
+  void wgmma_sums(const NbEmuWgmma& of, float* sums, bool store);
+  void check_warpgroups();
   void note(const void* at, unsigned long bytes, Access kind, const void* pc);
   unsigned next_random();
 

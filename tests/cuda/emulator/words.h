@@ -158,6 +158,24 @@ static __forceinline__ void nb_emu_copy_box(void* at, void* shared, const void* 
   nb_emu_host->copy_box(at, shared, (const NbEmuTensorMap*)map, all, sizeof...(where));
 }
 
+// wgmma: all lanes of a warp issue it together, and wait together.
+static inline void nb_emu_wgmma_run(const NbEmuWgmma* w) {
+  float sums[kNbEmuMostSums];
+  nb_emu_host->wgmma_sums(w, sums, false);
+  w->run(sums, w);
+  nb_emu_host->wgmma_sums(w, sums, true);
+}
+static inline void nb_emu_wgmma(const NbEmuWgmma& w) {
+  nb_emu_host->warp("wgmma", 0xffffffffu, nullptr, 0, nullptr, -2, nullptr);
+  if (nb_emu_host->wgmma_ask(&w)) nb_emu_wgmma_run(&w);
+}
+static inline void nb_emu_wgmma_commit() { nb_emu_host->wgmma_commit(); }
+static inline void nb_emu_wgmma_wait(int groups_left) {
+  nb_emu_host->warp("wgmma.wait_group", 0xffffffffu, nullptr, 0, nullptr, -2, nullptr);
+  NbEmuWgmma w;
+  while (nb_emu_host->wgmma_next(groups_left, &w)) nb_emu_wgmma_run(&w);
+}
+
 static inline float nb_emu_float(unsigned bits) {
   float f;
   memcpy(&f, &bits, 4);
