@@ -145,7 +145,9 @@ class Reporter {
     std::map<std::string, int> ops;
     for (const ir::Node& n : f.nodes) ++ops[n.op->name];
     Work work = work_of(f, flat_);
-    out["flops"] = work.flops.bounds().max;
+    const ir::Dim again = flops_again(p, planned_, flat_), run = work.flops + again;
+    out["flops"] = run.bounds().max;
+    out["model_flops"] = work.flops.bounds().max;
     if (work.at_least) out["at_least"] = true;
     for (const auto& [op, count] : ops) out["ops"][op] = count;
     ir::Dim live = memory(p, out), moved = moved_by(p, planned_);
@@ -160,9 +162,9 @@ class Reporter {
       out["sent_bytes"] = all.sent_bytes, out["exchange_us"] = all.us, out["collectives"] = std::move(all.rows);
     LeastTime time;
     if (times_) time = times_->function(p.name), out["least_us"] = time.us;
-    if (!work.flops.is_static() || !moved.is_static() || !live.is_static() || !time.is_static) {
+    if (!run.is_static() || !moved.is_static() || !live.is_static() || !time.is_static) {
       out["formulas"] = {
-          {"flops", formula(work.flops)},
+          {"flops", formula(run)},
           {"bytes_moved", formula(moved)},
           {"temporary_bytes", live.is_static() ? formula(out["temporary_bytes"].get<int64_t>()) : formula(live)}};
       if (times_ && !time.postfix.empty()) out["formulas"]["least_us"] = {{"postfix", time.postfix}};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "ir/cost/least_work.h"
 #include "ir/plan.h"
@@ -108,8 +109,35 @@ class MovedTotals : public Totals<ir::Dim> {
   const ir::MovedBytes bytes_;
 };
 
+class AgainTotals : public Totals<ir::Dim> {
+ public:
+  AgainTotals(const ir::Module& planned, const ir::Module& flat) : Totals(planned), flat_(flat) {
+    for (const kernel_ir::KernelPtr& k : planned.kernels) kernels_[k->name] = k.get();
+  }
+
+ private:
+  ir::Dim sum(const ir::Function& f) override {
+    ir::Dim again = 0;
+    std::set<std::pair<std::string, std::vector<int>>> seen;  // kernels, and the nodes that they compute
+    for (const ir::Node& n : f.nodes) {
+      if (!is_instruction(n)) continue;
+      if (n.op->lower == ir::Lowering::kControl)
+        again = again + inside(passes::control_of(f, n), [&](const std::string& name) { return of(*m_.find(name)); });
+      if (n.computes.empty() || seen.emplace(made_by(n), n.computes).second) continue;
+      auto kernel = kernels_.find(made_by(n));
+      again = again + ir::launch_flops(n, flat_.find(f.name), kernel == kernels_.end() ? nullptr : kernel->second);
+    }
+    return again;
+  }
+  const ir::Module& flat_;
+  std::map<std::string, const kernel_ir::Kernel*> kernels_;
+};
+
 }  // namespace
 
+ir::Dim flops_again(const ir::Function& f, const ir::Module& planned, const ir::Module& flat) {
+  return AgainTotals(planned, flat).of(f);
+}
 Work work_of(const ir::Function& f, const ir::Module& m) { return WorkTotals(m).of(f); }
 ir::Dim moved_by(const ir::Function& f, const ir::Module& planned) { return MovedTotals(planned).of(f); }
 

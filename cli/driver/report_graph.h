@@ -26,6 +26,9 @@ struct Work {
   bool at_least = false;  ///< there is a while inside, or the total is at the end of int64
 };
 Work work_of(const ir::Function& f, const ir::Module& m);
+/// FLOPs that a planned function runs again because `--remat-bytes` drops values and computes them a second time: those of every
+/// instruction after the first that computes the same nodes by the same kernel. `flat` has the nodes.
+ir::Dim flops_again(const ir::Function& f, const ir::Module& planned, const ir::Module& flat);
 /// Bytes that the instructions of a planned function read and write, counted likewise.
 ir::Dim moved_by(const ir::Function& f, const ir::Module& planned);
 

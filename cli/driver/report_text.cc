@@ -267,8 +267,11 @@ std::string entry_text(const Json& report, const Json& e, const std::vector<Size
                                 list_tensors(e.at("outputs")));
   out += wholes_text(report, e.at("name").get<std::string>());
   out += fmt::format("  state      reads {} leaves, writes {}\n", e.at("reads").size(), e.at("writes").size());
-  out += fmt::format("  work       {}{}, {} instructions, {} moved\n", e.contains("at_least") ? "at least " : "",
-                     flops_text(e.at("flops")), e.at("instructions").get<int64_t>(), bytes_text(e.at("bytes_moved")));
+  const Json model = e.value("model_flops", e.at("flops"));
+  const double again = e.at("flops").get<double>() - model.get<double>();
+  out += fmt::format("  work       {}{}{}, {} instructions, {} moved\n", e.contains("at_least") ? "at least " : "",
+                     flops_text(e.at("flops")), again > 0 ? fmt::format(" ({} of it computed again)", flops_text(again)) : "",
+                     e.at("instructions").get<int64_t>(), bytes_text(e.at("bytes_moved")));
   if (e.contains("least_us")) out += fmt::format("  time       at least {}\n", time_text(e.at("least_us")));
   out += roofline_text(e, report.at("machine"));
   out += fmt::format("  memory     {} at the peak, {} of it temporary\n", bytes_text(e.at("peak_bytes")),

@@ -199,7 +199,8 @@ class Builder {
         Launch launch{kernel_of_.at(kernel), {}, 0};
         for (ir::ValueId id : n.operands) launch.operands.push_back(operand(id, frame));
         for (ir::ValueId id : n.results) launch.operands.push_back(operand(id, frame, true));
-        launch.flops = flops(n, frame.f.name, launch);
+        const ir::Function* flat = flat_ ? flat_->find(frame.f.name) : nullptr;
+        launch.flops = known_to(launch, ir::launch_flops(n, flat, m_.kernels[launch.kernel].get()));
         launch.bytes = known_to(launch, moved_.of(frame.f, n));
         return Instruction{std::move(launch), kernel, n.location};
       }
@@ -237,15 +238,6 @@ class Builder {
     return out;
   }
 
-  // Of the nodes that a launch computes, by their ops.
-  ir::Dim flops(const ir::Node& n, const std::string& function, const Launch& launch) const {
-    const ir::Function* flat = flat_ ? flat_->find(function) : nullptr;
-    ir::Dim out = 0;
-    for (int i : n.computes)
-      if (flat && i < static_cast<int>(flat->nodes.size()))
-        out = out + ir::node_flops(*flat, flat->nodes[i]);
-    return known_to(launch, out);
-  }
   // A figure for profiles. Sizes that the launch itself does not need are not asked of a run for its sake: then it is 0.
   ir::Dim known_to(const Launch& launch, const ir::Dim& out) const {
     std::vector<ir::SymbolRef> needed, asked;

@@ -1,5 +1,6 @@
 #include "ir/cost/least_work.h"
 
+#include <algorithm>
 #include <set>
 
 #include "ir/op_def.h"
@@ -125,6 +126,41 @@ class Walk {
 }  // namespace
 
 Dim node_flops(const Function& f, const Node& node) { return node.op->cost(typed(f, node)).flops; }
+
+namespace {
+
+// Does the op multiply matrices, or convolve?
+bool is_product(const Node& n) {
+  const bool whole = n.op->lower == Lowering::kDecompose && n.op->whole;
+  return whole || n.op->lower == Lowering::kContraction || n.op->lower == Lowering::kConvolution;
+}
+
+bool sums_products(const kernel_ir::Body& body) {
+  return std::ranges::any_of(body, [](const kernel_ir::Stmt& s) {
+    if (const auto* all = std::get_if<kernel_ir::For>(&s.node)) return sums_products(all->body);
+    if (const auto* loop = std::get_if<kernel_ir::Loop>(&s.node)) return sums_products(loop->body);
+    const auto* let = std::get_if<kernel_ir::Let>(&s.node);
+    if (!let || let->combiner != kernel_ir::Combiner::kSum || let->reduce.empty()) return false;
+    const Expr e = without_convert(let->expr);
+    return let->contract || (e->kind == ExprKind::kCall && e->fn->name == "mul");
+  });
+}
+
+}  // namespace
+
+Dim launch_flops(const Node& launch, const Function* flat, const kernel_ir::Kernel* kernel) {
+  Dim out = 0, products = 0;
+  for (int i : launch.computes) {
+    if (!flat || i >= static_cast<int>(flat->nodes.size())) continue;
+    const Node& n = flat->nodes[i];
+    (is_product(n) ? products : out) = (is_product(n) ? products : out) + node_flops(*flat, n);
+  }
+  if (!kernel || products.is(0)) return out + products;
+  if (!kernel->procedure && !sums_products(kernel->body)) return out;
+  // Factors that the kernel computes on the way are not in its work: then the nodes' own count stands.
+  const Dim own = kernel_work(*kernel).flops;
+  return out + (own.is(0) ? products : Dim::min(products, own));
+}
 
 Dim operand_bytes(const Function& f, const Node& n) {
   Dim out = 0;

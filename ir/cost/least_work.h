@@ -20,6 +20,11 @@ struct Work {
 /// Floating-point operations of a node, by its op's record.
 Dim node_flops(const Function& f, const Node& node);
 
+/// Floating-point operations that a launch runs: those of the nodes of the `flat` function that it computes. One node may have become
+/// several kernels: its products count only in the kernel that multiplies, and at most as many as that kernel has. For example, a
+/// kernel that transposes a factor of a product adds nothing. `flat` and `kernel` may be null: then they are unknown.
+Dim launch_flops(const Node& launch, const Function* flat, const kernel_ir::Kernel* kernel);
+
 /// Of a node's results and operands, an array that stands there twice once.
 Dim operand_bytes(const Function& f, const Node& node);
 

@@ -1,7 +1,9 @@
 // Programs that compute values again to save memory: the same bits in fewer bytes, or an error that says how few.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "cli/driver/compile.h"
 #include "frontend/nabla.h"
@@ -46,6 +48,19 @@ size_t launches(const driver::CompiledModule& m) {
   return n;
 }
 
+// Launches of the step that multiply matrices.
+int64_t products(const driver::CompiledModule& m) {
+  const ir::Function &flat = *m.flat.find("step"), &planned = *m.planned.find("step");
+  auto is_product = [&](int node) { return flat.nodes[static_cast<size_t>(node)].op->lower == ir::Lowering::kContraction; };
+  return std::ranges::count_if(planned.nodes, [&](const ir::Node& n) { return std::ranges::any_of(n.computes, is_product); });
+}
+// What the report says of a step: FLOPs that run, or those of the model.
+int64_t reported(const driver::CompiledModule& m, const char* what) {
+  for (const auto& entry : nlohmann::json::parse(m.report)["entries"])
+    if (entry["name"] == "step") return entry[what];
+  return 0;
+}
+
 std::vector<float> losses(const ir::Module& module, const driver::CompileOptions& options) {
   driver::CompiledBundle compiled = driver::compile(module, options).value();
   auto bundle =
@@ -74,10 +89,16 @@ TEST(Recompute, FitsTheBudgetAndKeepsEveryBit) {
     EXPECT_LE(arena(small), budget) << share;
     EXPECT_GE(launches(small), last) << share;
     EXPECT_LE(launches(small), before * 2) << "no kernel of the way there runs more than twice";
+    // The report counts what runs again; the model needs what it needed before.
+    const int64_t again = reported(small, "flops") - reported(small, "model_flops"), product = 2 * 256 * 32 * 32;
+    EXPECT_EQ(reported(small, "model_flops"), reported(plain, "flops"));
+    EXPECT_GE(again, (products(small) - products(plain)) * product) << share;
+    EXPECT_LE(again, (static_cast<int64_t>(launches(small) - before)) * 2 * product) << share;
     last = launches(small);
     EXPECT_EQ(losses(module, options), expected) << share;
   }
   EXPECT_GT(last, before);
+  EXPECT_EQ(reported(plain, "flops"), reported(plain, "model_flops"));
 }
 
 TEST(Recompute, ChangesNothingWhereThereIsRoom) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/driver/compile.h"
@@ -81,6 +82,23 @@ TEST(Gpt2, AStepCostsWhatItsProductsDo) {
     if (entry["name"] == "step") flops = entry["flops"].get<double>();
   double parameters = 12.0 * 12 * 768 * 768 + 768.0 * 50304, attention = 7.0 * 12 * 768 * 1024;
   EXPECT_NEAR(flops / tokens / (6 * parameters + attention), 1.0, 0.02);
+}
+
+// Generated kernels transpose and convert factors of products in launches of their own. Each product counts in one launch.
+TEST(Gpt2, LaunchesRunTheFlopsOfTheModel) {
+  auto lowered = driver::lower_module(gpt2::make_program({}).module(), {.target = "sm_90a", .library = false});
+  ASSERT_TRUE(lowered.ok()) << to_string(lowered.errors());
+  std::map<std::string, const kernel_ir::Kernel*> kernels;
+  for (const kernel_ir::KernelPtr& k : lowered->planned.kernels) kernels[k->name] = k.get();
+  double model = 0, run = 0;
+  for (const ir::FunctionPtr& f : lowered->planned.functions) {
+    const ir::Function& flat = *lowered->flat.find(f->name);
+    for (const ir::Node& n : flat.nodes) model += static_cast<double>(ir::node_flops(flat, n).bounds().max);
+    for (const ir::Node& n : f->nodes)
+      if (n.op->lower == ir::Lowering::kCall)
+        run += static_cast<double>(ir::launch_flops(n, &flat, kernels.at(n.attrs.get_string("kernel"))).bounds().max);
+  }
+  EXPECT_NEAR(run / model, 1, 0.03);
 }
 
 // Of arrays that are larger than caches, warps ask for at most twice the sectors that the bytes need: those of tiles of products and of
