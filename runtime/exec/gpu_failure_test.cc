@@ -265,6 +265,16 @@ TEST(GpuFailure, AKernelThatBreaksIsNamedOnlyWithSyncDebug) {
   EXPECT_NE(debug.find("toy.cc:12"), std::string::npos) << debug;
 }
 
+// A fault that is noticed by the next call, whatever that is, instead of by the wait.
+TEST(GpuFailure, AFaultThatALaterCallSaysIsTheEntrysToo) {
+  setenv("NABLA_FAKE_CUDA_AT_ONCE", "1", 1);
+  std::string later = second_run("kernel toy_step:2");
+  unsetenv("NABLA_FAKE_CUDA_AT_ONCE");
+  EXPECT_TRUE(later.starts_with("error[E0607]: entry `step` on Fake GPU: ")) << later;
+  EXPECT_NE(later.find("CUDA_ERROR_ILLEGAL_ADDRESS (700)"), std::string::npos) << later;
+  EXPECT_NE(later.find("--sync-debug"), std::string::npos) << later;
+}
+
 TEST(GpuFailure, TheFakeGpuRefusesLaunchesOverMemoryThatItDoesNotHave) {
   auto launch = [&](bool freed, bool host, unsigned threads) {
     FakeGpu gpu;  // as a new process has it

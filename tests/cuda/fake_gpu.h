@@ -18,7 +18,8 @@ struct FakeGpuOptions {
 /// Compiles the sources of the bundle's GPU programs for the emulator, so that the fake driver finds them by the hashes
 /// of the cubins or PTX, and lets programs on GPUs find the driver (NABLA_CUDA_DRIVER, NABLA_FAKE_CUDA and
 /// NABLA_FAKE_CUDA_CHECKED) and the fake libraries beside it (NABLA_CUBLASLT, NABLA_CUDNN, NABLA_NCCL), in this process and in
-/// those that it starts. E0502 where a source does not compile.
+/// those that it starts. E0502 where a source does not compile. E0607 where a kernel cannot be loaded on a GPU of some
+/// capability that the code of its program runs on.
 Status use_fake_gpu(const std::string& bundle_bytes, const std::string& driver, const FakeGpuOptions& options = {});
 
 }  // namespace nabla::emulator

@@ -180,7 +180,8 @@ inline int put(Stream* stream, Work work) { return put(stream, Item{std::move(wo
 bool advance(Stream& stream);
 /// Lets other threads call the driver for a while.
 void let_others();
-/// With NABLA_FAKE_CUDA_EAGER: all that streams other than the first one can do by now is done; else they wait as it does.
+/// With NABLA_FAKE_CUDA_EAGER all that streams other than the first one can do by now is done, and with NABLA_FAKE_CUDA_AT_ONCE all that
+/// any stream can do. Else streams wait until somebody waits for them.
 void hurry();
 
 template <class T>
