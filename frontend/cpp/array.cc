@@ -181,12 +181,13 @@ Tensor var(const Arg& x, Ints axes, bool keepdims, int64_t ddof) {
   axes = named_axes(std::move(axes), x);
   double count = 1;
   for (int64_t axis : axes) count *= static_cast<double>(t.size(static_cast<int>(axis)));
-  Tensor centred = t - mean(x, axes, true);
-  return sum(centred * centred, axes, keepdims) / (count - static_cast<double>(ddof));
+  Tensor wide = widened(x), centred = wide - mean(wide, axes, true);
+  return in_dtype(sum(centred * centred, axes, keepdims) / (count - static_cast<double>(ddof)), t.dtype());
 }
 Tensor stddev(const Arg& x, Ints axes, bool keepdims, int64_t ddof) {
   AtSite at(x);
-  return sqrt(var(x, std::move(axes), keepdims, ddof));
+  if (!x.is_tensor()) return var(x, std::move(axes), keepdims, ddof);  // says what is wrong
+  return in_dtype(sqrt(var(widened(x), std::move(axes), keepdims, ddof)), x.tensor().dtype());
 }
 Tensor prod(const Arg& x, Ints axes, bool keepdims) {
   return reduced("reduce_prod", "prod", x, std::move(axes), keepdims);

@@ -91,9 +91,10 @@ Tensor mean(const Arg& x, Ints axes, bool keepdims) {
     counted.push_back(t.shape()[axis]);
   }
   ir::Type count(DType::kF64, counted);
-  Tensor total = reduce("reduce_sum", "mean", x, std::move(axes), keepdims);
-  if (count.is_static()) return total / static_cast<double>(count.count().value());
-  return total / emit("element_count", {}, {{"shape", counted}, {"dtype", t.dtype()}}, x.site())[0];
+  Tensor total = reduce("reduce_sum", "mean", Arg(widened(x), x.site()), std::move(axes), keepdims);
+  if (count.is_static()) return in_dtype(total / static_cast<double>(count.count().value()), t.dtype());
+  Tensor elements = emit("element_count", {}, {{"shape", counted}, {"dtype", total.dtype()}}, x.site())[0];
+  return in_dtype(total / elements, t.dtype());
 }
 
 Tensor reshape(const Arg& x, std::initializer_list<int64_t> extents) {
@@ -159,8 +160,9 @@ Tensor avg_pool2d(const Arg& x, int64_t window, int64_t stride) {
   AtSite at(x);
   need_rank(x, 4, "avg_pool2d");
   int64_t s = stride == 0 ? window : stride;
-  Tensor sums = reduce_window_sum(x, {1, window, window, 1}, {1, s, s, 1}, {0, 0, 0, 0}, {0, 0, 0, 0}, {1, 1, 1, 1});
-  return sums / static_cast<double>(window * window);
+  Tensor sums =
+      reduce_window_sum(widened(x), {1, window, window, 1}, {1, s, s, 1}, {0, 0, 0, 0}, {0, 0, 0, 0}, {1, 1, 1, 1});
+  return in_dtype(sums / static_cast<double>(window * window), x.tensor().dtype());
 }
 
 Tensor one_hot(const Arg& labels, int64_t classes, DType dtype) {

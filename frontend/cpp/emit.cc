@@ -97,6 +97,16 @@ AtSite::~AtSite() {
   if (outermost_) has_outer_site = false;
 }
 
+Tensor widened(const Arg& x) {
+  const Tensor& t = x.tensor();
+  return is_float(t.dtype()) && bytes_of(t.dtype()) < 4 ? in_dtype(t, DType::kF32) : t;
+}
+
+Tensor in_dtype(const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return emit("convert", {x}, {{"dtype", dtype}}, Site::here())[0];
+}
+
 int64_t counted_from_end(int64_t axis, const Arg& x) {
   return axis < 0 && x.is_tensor() ? axis + x.tensor().rank() : axis;
 }

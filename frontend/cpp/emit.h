@@ -18,6 +18,12 @@ std::vector<Tensor> emit(std::string_view op, const std::vector<Arg>& operands, 
 int64_t counted_from_end(int64_t axis, const Arg& x);
 Ints counted_from_end(Ints axes, const Arg& x);
 
+/// x in f32 if it is a float of 16 or 8 bits, else x. Statistics, squares and quotients are computed in this dtype,
+/// because f16 holds neither sums above 65504 nor an eps of 1e-8.
+Tensor widened(const Arg& x);
+/// x in this dtype, rounded if it is narrower.
+Tensor in_dtype(const Tensor& x, DType dtype);
+
 /// While one lives, nodes carry its place: a helper's nodes show the line of the helper's caller.
 class AtSite {
  public:

@@ -72,7 +72,8 @@ Tensor max_pool2d(const Arg& x, const Pool2d& options) {
 Tensor avg_pool2d(const Arg& x, const Pool2d& options) {
   AtSite at(x);
   Windows w = windows_of(x, options, "avg_pool2d");
-  return window_sum(x.tensor(), w) / window_counts(x.tensor(), w, options);
+  Tensor wide = widened(x);
+  return in_dtype(window_sum(wide, w) / window_counts(wide, w, options), x.tensor().dtype());
 }
 
 Tensor conv2d_transpose(const Arg& x, const Arg& filter, const ConvTranspose2d& o) {
@@ -96,8 +97,8 @@ Tensor conv2d_transpose(const Arg& x, const Arg& filter, const ConvTranspose2d& 
 
 namespace {
 
-/// v [c] under the shape of x.
-Tensor per_channel(const Arg& v, const Tensor& x) { return broadcast_to(v, x.shape()); }
+/// v [c] under the shape of x; at least f32.
+Tensor per_channel(const Arg& v, const Tensor& x) { return broadcast_to(widened(v), x.shape()); }
 
 /// x [n, ..., c] as [parts, n / parts, ..., c].
 Tensor in_parts(const Arg& x, int64_t parts) {
@@ -112,12 +113,12 @@ Tensor in_parts(const Arg& x, int64_t parts) {
   return reshape(x, split);
 }
 
-/// v [parts, c] under the rank of x [parts, n / parts, ..., c].
+/// v [parts, c] under the rank of x [parts, n / parts, ..., c]; at least f32.
 Tensor per_part(const Arg& v, const Tensor& x) {
   Shape shape(x.rank(), ir::Dim(1));
   shape.front() = v.tensor().shape().at(0);
   shape.back() = v.tensor().shape().at(1);
-  return broadcast_to(reshape(v, shape), x.shape());
+  return broadcast_to(reshape(widened(v), shape), x.shape());
 }
 
 }  // namespace
@@ -131,41 +132,43 @@ Tensor group_norm(const Arg& x, const Arg& gamma, const Arg& beta, int64_t group
   Shape split = t.shape();
   split.back() = ir::Dim(groups);
   split.emplace_back(t.size(-1) / groups);
-  Tensor parts = reshape(x, split);
+  Tensor parts = reshape(widened(x), split);
   Ints axes;
   for (int d = 1; d < parts.rank(); ++d)
     if (d != parts.rank() - 2) axes.push_back(d);
   Tensor centred = parts - mean(parts, axes, true);
   Tensor normal = centred * rsqrt(mean(centred * centred, axes, true) + eps);
-  return reshape(normal, t.shape()) * per_channel(gamma, t) + per_channel(beta, t);
+  return in_dtype(reshape(normal, t.shape()) * per_channel(gamma, t) + per_channel(beta, t), t.dtype());
 }
 
 BatchNormResult batch_norm_train(const Arg& x, const Arg& gamma, const Arg& beta, double eps, int64_t parts) {
   AtSite at(x);
   if (parts == 0) {
-    const Tensor& t = x.tensor();
+    Tensor t = widened(x);
     Ints axes = ir::iota_ints(t.rank() - 1);
-    Tensor centre = mean(x, axes), centred = t - per_channel(centre, t);
+    Tensor centre = mean(t, axes), centred = t - per_channel(centre, t);
     Tensor variance = mean(centred * centred, axes);
-    Tensor scale = rsqrt(variance + eps) * gamma;
-    return {centred * per_channel(scale, t) + per_channel(beta, t), centre, variance};
+    Tensor scale = rsqrt(variance + eps) * widened(gamma);
+    return {in_dtype(centred * per_channel(scale, t) + per_channel(beta, t), x.tensor().dtype()), centre, variance};
   }
-  Tensor t = in_parts(x, parts);
+  Tensor t = in_parts(widened(x), parts);
   Ints axes;
   for (int d = 1; d + 1 < t.rank(); ++d) axes.push_back(d);
   Tensor centre = mean(t, axes), centred = t - per_part(centre, t);
   Tensor variance = mean(centred * centred, axes);
   Tensor scale = rsqrt(variance + eps) * per_channel(gamma, variance);
-  return {reshape(centred * per_part(scale, t) + per_channel(beta, t), x.tensor().shape()), centre, variance};
+  Tensor out = reshape(centred * per_part(scale, t) + per_channel(beta, t), x.tensor().shape());
+  return {in_dtype(out, x.tensor().dtype()), centre, variance};
 }
 
 Tensor batch_norm(const Arg& x, const Arg& gamma, const Arg& beta, const Arg& mean, const Arg& variance, double eps) {
   AtSite at(x);
   bool apart = mean.tensor().rank() == 2;
-  Tensor t = apart ? in_parts(x, mean.tensor().size(0)) : x.tensor();
+  Tensor wide = widened(x), t = apart ? in_parts(wide, mean.tensor().size(0)) : wide;
   auto spread = [&](const Arg& v) { return apart ? per_part(v, t) : per_channel(v, t); };
-  Tensor scale = rsqrt(variance + eps) * per_channel(gamma, variance.tensor());
-  return reshape((t - spread(mean)) * spread(scale) + per_channel(beta, t), x.tensor().shape());
+  Tensor scale = rsqrt(widened(variance) + eps) * per_channel(gamma, variance.tensor());
+  Tensor out = reshape((t - spread(mean)) * spread(scale) + per_channel(beta, t), x.tensor().shape());
+  return in_dtype(out, x.tensor().dtype());
 }
 
 BatchNorm::BatchNorm(Program& program, int64_t channels, const std::string& prefix, double momentum, double eps,

@@ -154,7 +154,10 @@ Tensor pinv(const Arg& a, double rcond) {
 Tensor matrix_norm(const Arg& a, const std::string& kind) {
   AtSite at(a);
   const Tensor& t = need_matrices(a, "matrix_norm");
-  if (kind == "fro") return sqrt(sum(t * t, {-2, -1}));
+  if (kind == "fro") {
+    Tensor wide = widened(a);
+    return in_dtype(sqrt(sum(wide * wide, {-2, -1})), t.dtype());
+  }
   if (kind == "nuc") return sum(svd(a)[1], {-1});
   if (kind == "2") return amax(svd(a)[1], {-1});
   if (kind == "1") return amax(sum(abs(a), {-2}), {-1});

@@ -9,8 +9,8 @@ namespace {
 Tensor at_least(const Tensor& x, double bound) { return maximum(x, bound); }
 
 Tensor distance(const Arg& x, const Arg& y) {
-  Tensor d = x - y;
-  return sqrt(sum(d * d, {-1}) + 1e-12);  // differentiable where x and y are equal
+  Tensor d = x - y, wide = widened(d);
+  return in_dtype(sqrt(sum(wide * wide, {-1}) + 1e-12), d.dtype());  // differentiable where x and y are equal
 }
 
 // log(x), at least -100, and -100 without a slope where x is 0: the slope of log would be infinite there, and NaN times a weight of 0.
@@ -77,8 +77,9 @@ Tensor soft_cross_entropy(const Arg& logits, const Arg& target) {
 
 Tensor cosine_similarity(const Arg& x, const Arg& y, double eps) {
   AtSite at(x);
-  Tensor lengths = sqrt(at_least(sum(x * x, {-1}) * sum(y * y, {-1}), eps * eps));
-  return sum(x * y, {-1}) / lengths;
+  Tensor a = widened(x), b = widened(y);
+  Tensor lengths = sqrt(at_least(sum(a * a, {-1}) * sum(b * b, {-1}), eps * eps));
+  return in_dtype(sum(a * b, {-1}) / lengths, x.tensor().dtype());
 }
 
 Tensor cosine_embedding(const Arg& x, const Arg& y, const Arg& label, double margin) {

@@ -53,6 +53,27 @@ TEST(Layers, group_and_batch_norm) {
   expect_near(eval(batch, x, one, zero), {-1, -1, -1, -1, 1, 1, 1, 1});
 }
 
+TEST(Layers, statistics_of_f16_are_computed_in_f32) {
+  // Sums of these elements, and their squares, are beyond 65504; their mean and deviation are not.
+  Literal x = vec({60000, 59000, 58000, 57000}, {1, 2, 2}, DType::kF16), ones = vec({1, 1}, {}, DType::kF16),
+          zeros = vec({0, 0}, {}, DType::kF16);
+  Literal image = vec({60000, 59000, 58000, 57000}, {1, 2, 2, 1}, DType::kF16);
+  EXPECT_EQ(eval([](Tensor t) { return mean(t); }, x), (Values{58496}));  // 58500, rounded to f16
+  EXPECT_EQ(eval([](Tensor t) { return stddev(t); }, x), (Values{1123}));
+  EXPECT_EQ(eval([](Tensor t) { return nn::avg_pool2d(t, {.window = {2, 2}}); }, image), (Values{58496}));
+  EXPECT_EQ(eval([](Tensor t) { return avg_pool2d(t, 2); }, image), (Values{58496}));
+  auto group = [](Tensor t, Tensor g, Tensor b) { return nn::group_norm(t, g, b, 1); };
+  expect_near(eval(group, x, ones, zeros), {1.3418, 0.4473, -0.4473, -1.3418}, 2e-2);
+  auto batch = [](Tensor t, Tensor g, Tensor b) { return nn::batch_norm_train(t, g, b).out; };
+  expect_near(eval(batch, x, ones, zeros), {1, 1, -1, -1}, 1e-3);
+  auto running = [](Tensor t, Tensor g, Tensor b) {
+    return nn::batch_norm(t, g, b, full({2}, 58000, f32), full({2}, 1e6, f32));
+  };
+  expect_near(eval(running, x, ones, zeros), {2, 1, 0, -1}, 2e-2);
+  auto parts = [](Tensor t, Tensor g, Tensor b) { return nn::batch_norm_train(t, g, b, 1e-5, 1).out; };
+  EXPECT_EQ(eval(parts, x, ones, zeros), eval(batch, x, ones, zeros));
+}
+
 TEST(Layers, batch_norm_of_parts) {
   Literal x = vec({1, 10, 3, 30, 5, 20, 9, 20}, {4, 2}), one = vec({1, 1}), zero = vec({0, 0});
   auto part = [](Tensor t, Tensor g, Tensor b) { return nn::batch_norm_train(t, g, b, 1e-12, 2).out; };
@@ -117,14 +138,23 @@ TEST(Optimizers, clipping_scales_all_gradients_together) {
   expect_near(eval(f, vec({0.3}), vec({0.4})), {0.4});
 }
 
-/// Parameters after `steps` updates by constant gradients.
-Values trained(const nn::OptimizerRule& rule, int steps) {
+TEST(Optimizers, clipping_of_f16_keeps_small_factors) {
+  // The norm is 6e4 * sqrt(131072): the factor is 4.6e-8, for which f16 has no digits.
+  auto f = [](Tensor t) {
+    Tensor wide = broadcast_to(t, Shape{65536});
+    return slice_axis(nn::clip_by_global_norm(Pair<Tensor>{wide, wide}, 1.0).first.a, 0, 0, 1);
+  };
+  expect_near(eval(f, vec({6e4}, {}, DType::kF16)), {1 / 256.0 / std::sqrt(2.0)}, 2e-6);
+}
+
+/// Parameters, which begin as 1, after `steps` updates by gradients of this scale.
+Values trained(const nn::OptimizerRule& rule, int steps, DType dtype = f32, double scale = 1) {
   Program program;
-  Pair<Spec> specs{{f32, {2, 2}}, {f32, {3}}};
+  Pair<Spec> specs{{dtype, {2, 2}}, {dtype, {3}}};
   Pair<State> params = program.states("", specs);
   nn::Optimizer<Pair> optimizer(program, specs, rule);
   program.entry("step", {}, [&](const std::vector<Tensor>&) {
-    Pair<Tensor> g{full({2, 2}, 0.5) * get(params).a, full({3}, -2)};
+    Pair<Tensor> g{full({2, 2}, 0.5 * scale, dtype) * get(params).a, full({3}, -2 * scale, dtype)};
     optimizer.apply(params, g, 0.1);
   });
   const ir::Module& m = program.module();
@@ -175,6 +205,18 @@ TEST(Optimizers, first_steps) {
   expect_near(trained(nn::adagrad(), 1), {0.9, 1.1});
   expect_near(trained(nn::rmsprop(0.75), 1), {0.8, 1.2});
   expect_near(trained(nn::adafactor(), 1), {0.9, 1.1});
+}
+
+TEST(Optimizers, f16_parameters_are_updated_in_f32) {
+  for (const nn::OptimizerRule& rule : {nn::sgd(0.9), nn::adam(), nn::adam(0.9, 0.999, 1e-8, 0.1), nn::adamw(),
+                                        nn::rmsprop(), nn::adagrad(), nn::lion(), nn::adafactor()}) {
+    // Gradients of 0: eps alone divides, and must not be 0.
+    for (double value : trained(rule, 2, f16, 0)) EXPECT_TRUE(std::isfinite(value)) << rule.name;
+    // Squares beyond 65504.
+    Values half = trained(rule, 1, f16, 500), single = trained(rule, 1, f32, 500);
+    for (size_t i = 0; i < half.size(); ++i)
+      EXPECT_NEAR(half[i], single[i], 1e-3 * std::max(1.0, std::abs(single[i]))) << rule.name;
+  }
 }
 
 TEST(Attention, a_cache_gives_what_the_whole_sequence_gives) {

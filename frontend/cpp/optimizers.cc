@@ -87,7 +87,16 @@ Tensor clip_factor(const Arg& norm, double max_norm) {
 Tensor OptimizerRule::updated(const Tensor& param, const Tensor& grad, std::vector<Tensor>& slots, const Tensor& step,
                               const Arg& lr, const Site& site) const {
   AtSite at(site);
-  return update(param, grad, slots, step, lr);
+  Tensor wide = widened(param);
+  if (wide.dtype() == param.dtype()) return update(param, grad, slots, step, lr);
+  std::vector<DType> kept;
+  for (Tensor& slot : slots) {
+    kept.push_back(slot.dtype());
+    slot = widened(slot);
+  }
+  Tensor next = update(wide, widened(grad), slots, step, lr);
+  for (size_t i = 0; i < slots.size(); ++i) slots[i] = in_dtype(slots[i], kept[i]);
+  return in_dtype(next, param.dtype());
 }
 
 OptimizerRule sgd(double momentum, bool nesterov, double weight_decay) {

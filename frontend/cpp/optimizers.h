@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frontend/cpp/array.h"
+#include "frontend/cpp/emit.h"
 #include "frontend/cpp/program.h"
 
 namespace nabla::nn {
@@ -41,8 +42,11 @@ std::pair<P<Tensor>, Tensor> clip_by_global_norm(P<Tensor> gradients, double max
   std::vector<Tensor> all;
   for (auto& [name, t] : leaves) all.push_back(*t);
   Tensor norm = global_norm(all, site), factor = clip_factor(Arg(norm, site), max_norm);
-  for (auto& [name, t] : leaves)
-    *t = Arg(*t, site) * Arg(t->dtype() == f32 ? factor : convert(Arg(factor, site), t->dtype()), site);
+  for (auto& [name, t] : leaves) {  // a factor below the numbers of f16 is not 0
+    Tensor wide = widened(Arg(*t, site));
+    Arg scale(in_dtype(factor, wide.dtype()), site);
+    *t = in_dtype(Arg(wide, site) * scale, t->dtype());
+  }
   return {gradients, norm};
 }
 /// Every element kept within [-bound, bound].
@@ -66,7 +70,8 @@ struct OptimizerRule {
   std::function<Tensor(const Tensor& param, const Tensor& grad, std::vector<Tensor>& slots, const Tensor& step,
                        const Arg& lr)>
       update;
-  /// `update`, whose nodes carry `site` as their place.
+  /// `update`, whose nodes carry `site` as their place. Parameters of 16 bits are updated in f32, and what comes of it,
+  /// slots too, is rounded once: an eps of 1e-8 is 0 in f16.
   Tensor updated(const Tensor& param, const Tensor& grad, std::vector<Tensor>& slots, const Tensor& step, const Arg& lr,
                  const Site& site) const;
 };
