@@ -7,6 +7,7 @@
 
 #include "passes/lower/group_order.h"
 #include "passes/lower/inline_maps.h"
+#include "passes/lower/sibling_groups.h"
 
 namespace nabla::passes {
 
@@ -75,6 +76,7 @@ class Fuser {
   FusionPlan run() {
     for (size_t t = 0; t < plan_.graph.tensors.size(); ++t)
       if (kept_[t] && plan_.graph.tensors[t].kind == TensorKind::kDefinition) place(static_cast<int>(t));
+    if (limits_.fuse) unite_siblings(plan_, order_, results(), {kLargestGroup, kLargestKernel});
     mark_external();
     sort_groups();
     return std::move(plan_);
@@ -84,6 +86,13 @@ class Fuser {
   const Tensor& tensor(int t) const { return plan_.graph.tensors[t]; }
   const std::vector<int>& loads(int t) const { return loads_[t]; }
   int group_of_storage(int t) const { return plan_.group_of[storage_of(plan_.graph, t)]; }
+
+  // By tensor: it holds a result of the function.
+  std::vector<bool> results() const {
+    std::vector<bool> out(plan_.graph.tensors.size(), false);
+    for (ir::ValueId id : f_.results) out[storage_of(plan_.graph, plan_.graph.of_value[id])] = true;
+    return out;
+  }
 
   // Tensors that must be computed by a kernel: needed ones, and what kept formulas load. A scalar is part of its
   // readers unless it is needed itself.

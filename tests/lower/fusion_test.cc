@@ -40,6 +40,19 @@ constexpr Pattern kPatterns[] = {
     {"TwoResultsOfOneChain", "%x: f32[32,20]", "%e = exp(%x)\n %n = neg(%e)\n return %e, %n\n", 1},
     {"AMapThatTwoOthersRead", "%x: f32[32,20], %y: f32[32,20]",
      "%e = exp(%x)\n %a = mul(%e, %y)\n %b = sub(%e, %y)\n return %a, %b\n", 1},
+    {"ResultsOfOneTensor", "%x: f32[32,20], %s: f32[]",
+     "%b = broadcast_in_dim(%s) {shape=[32,20], dims=[]}\n %p = add(%x, %b)\n %q = sin(%x)\n %r = mul(%q, %x)\n"
+     " return %p, %q, %r\n",
+     1},
+    {"ResultsOfOneTensorAndOfOthers", "%x: f32[32,20], %y: f32[32,20], %z: f32[32,20]",
+     "%p = add(%x, %y)\n %q = add(%x, %z)\n return %p, %q\n", 2},
+    {"ResultsThatReadElsewhere", "%x: f32[20,20]",
+     "%p = sin(%x)\n %t = transpose(%x) {permutation=[1,0]}\n %q = cos(%t)\n return %p, %q\n", 2},
+    {"ResultsOfUnlikeWidths", "%x: f32[32,20]", "%p = sin(%x)\n %q = convert(%x) {dtype=f64}\n return %p, %q\n", 2},
+    {"ResultsThatWaitForEachOther", "%x: f32[200,300]",
+     "%p = sin(%x)\n %s = reduce_sum(%p) {axes=[0, 1]}\n %b = broadcast_in_dim(%s) {shape=[200,300], dims=[]}\n"
+     " %q = add(%x, %b)\n return %p, %q\n",
+     3},
     {"SumOfARowAndWhatFollows", "%x: f32[64,20]",
      "%s = reduce_sum(%x) {axes=[1]}\n %b = broadcast_in_dim(%s) {shape=[64,20], dims=[0]}\n %y = div(%x, %b)\n return "
      "%y\n",
