@@ -13,6 +13,28 @@ Expr load_of(Expr e) {
   while (e->kind == ExprKind::kCall && e->fn->name == "convert") e = e->args[0];
   return e->kind == ExprKind::kLoad ? e : Expr();
 }
+// Without its guard. Conversions around it stay.
+Expr unguarded(const Expr& e) {
+  return rewrite(e, [](const Expr& x) {
+    return x->kind == ExprKind::kLoad ? load(x->dtype, x->ref, x->args) : Expr();
+  });
+}
+// Where both factors are 0 under one guard, the one whose place does not follow from the guard's axes needs none: tiles
+// multiply it by 0. Infinities in it then give NaN, as in cuDNN.
+void drop_second_guard(const Kernel& k, Expr& lhs, Expr& rhs) {
+  const Expr a = load_of(lhs), b = load_of(rhs);
+  if (!a->guard || !b->guard || !(a->guard == b->guard)) return;
+  for (Expr* factor : {&lhs, &rhs}) {
+    const Expr read = load_of(*factor);
+    for (int axis = 0; axis < static_cast<int>(k.axes.size()); ++axis) {
+      bool places = std::any_of(read->args.begin(), read->args.end(), [&](const Expr& i) { return uses_axis(i, axis); });
+      if (uses_axis(read->guard, axis) && !places) {
+        *factor = unguarded(*factor);
+        return;
+      }
+    }
+  }
+}
 bool moves_with(const Expr& load, int axis) {
   bool does = load->guard && uses_axis(load->guard, axis);
   for (const Expr& i : load->args) does |= uses_axis(i, axis);
@@ -97,6 +119,7 @@ std::unique_ptr<WindowProduct> find_window_product(const Kernel& kernel) {
   split_divided_axes(k, loop);
   Expr lhs = sum->expr->args[0], rhs = sum->expr->args[1];
   if (!load_of(lhs) || !load_of(rhs)) return nullptr;
+  drop_second_guard(k, lhs, rhs);
   auto first = std::find_if(loop.axes.begin(), loop.axes.end(),
                             [&](int axis) { return moves_with(load_of(lhs), axis) != moves_with(load_of(rhs), axis); });
   if (first == loop.axes.end()) return nullptr;

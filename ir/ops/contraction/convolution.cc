@@ -206,12 +206,16 @@ Fragment finish(Fragment f, const TypedOp& op, std::vector<int> own, std::vector
   return f;
 }
 
-Expr zero_of(const TypedOp& op) { return kernel_ir::constant_int(op.operands[0].dtype, 0); }
-
 /// Channel `c` of the group that `feature` belongs to, counted over all groups.
 Expr channel_of(const Geometry& g, Expr feature, Expr c) {
   if (g.groups == 1) return c;
   return kernel_ir::call("floordiv", {feature, kernel_ir::dim(g.features())}) * kernel_ir::dim(g.channels()) + c;
+}
+
+// Padding adds nothing to a sum, whatever it is multiplied by: both factors are 0 there, because 0 times infinity is NaN.
+Expr wide_under(const TypedOp& op, int k, std::vector<Expr> indices, const Expr& guard) {
+  Expr zero = kernel_ir::constant_int(op.operands[k].dtype, 0);
+  return kernel_ir::convert(accumulation_type(op.operands[k].dtype), load_under(op, k, std::move(indices), guard, zero));
 }
 
 // Output and filter gradient read the input at the same places; they differ in what is summed over.
@@ -230,18 +234,17 @@ Fragment access_forward(const TypedOp& op, Part part) {
     guard = both_guards(guard, tap.guard);
   }
   input.push_back(channel_of(g, kernel_ir::axis(feature), kernel_ir::axis(c)));
-  DType wide = accumulation_type(op.operands[0].dtype);
-  Expr x = kernel_ir::convert(wide, load_under(op, 0, input, guard, zero_of(op)));
+  Expr x = wide_under(op, 0, input, guard);
   std::vector<int> output = {n}, filter = taps;
   output.insert(output.end(), places.begin(), places.end());
   output.push_back(feature);
   filter.insert(filter.end(), {c, feature});
   if (part == Part::kFilter) {
     std::vector<int> over(output.begin(), output.end() - 1);
-    return finish(f, op, filter, over, x * load_wide(op, 1, kernel_ir::axes_as_indices(output)));
+    return finish(f, op, filter, over, x * wide_under(op, 1, kernel_ir::axes_as_indices(output), guard));
   }
   std::vector<int> over(filter.begin(), filter.end() - 1);
-  return finish(f, op, output, over, x * load_wide(op, 1, kernel_ir::axes_as_indices(filter)));
+  return finish(f, op, output, over, x * wide_under(op, 1, kernel_ir::axes_as_indices(filter), guard));
 }
 
 // Every input element gathers from the outputs that read it: no scatter, so that the loop is parallel.
@@ -270,9 +273,7 @@ Fragment access_input_grad(const TypedOp& op) {
   }
   output.push_back(feature);
   filter.insert(filter.end(), {c, feature});
-  DType wide = accumulation_type(op.operands[0].dtype);
-  Expr ct = kernel_ir::convert(wide, load_under(op, 0, output, guard, zero_of(op)));
-  return finish(f, op, own, over, ct * load_wide(op, 1, filter));
+  return finish(f, op, own, over, wide_under(op, 0, output, guard) * wide_under(op, 1, filter, guard));
 }
 
 // ---- Derivatives.
