@@ -10,7 +10,7 @@ namespace nabla::conformance {
 
 /// Ops that lower to code.
 std::vector<std::string> ops_with_code();
-/// Its examples, and so many random draws, of static sizes.
+/// Its examples, in all dtypes with --config=nightly and else in some (see property::Precision), and so many random draws, of static sizes.
 std::vector<property::Case> static_cases(const std::string& op, int draws = 2);
 /// One entry per case, so that an op's kernels are compiled together.
 ir::Module module_of(const std::vector<property::Case>& cases);

@@ -24,10 +24,10 @@ struct Case {
   std::string str() const;  ///< label, types and attributes, for messages
 };
 
-/// Which dtypes to make cases in.
-enum class Precision : uint8_t { kAll, kF64Only };
+/// Which dtypes to make cases in. kSome: all of them for the first example, f32 and another one for each further example.
+enum class Precision : uint8_t { kAll, kSome, kF64Only };
 
-/// Every example in every dtype, then `draws` random ones. Reports a test failure where `infer` refuses one (in f64
+/// Every example in these dtypes, then `draws` random ones. Reports a test failure where `infer` refuses one (in f64
 /// only where the op's dtypes vary).
 std::vector<Case> cases_of(const ir::OpDef& op, int draws, Precision precision);
 
