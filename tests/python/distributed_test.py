@@ -168,7 +168,11 @@ DIFFERENT_CALLS = [
      r"rank 0 calls get_state\(\"w\"\) of \S*two.nbundle, and rank 1 save_state of \S*two.nbundle"),
     ("f(s)", "g(s)", r"rank 0 calls `main` of twice\(\), and rank 1 `main` of thrice\(\)"),
     ("f(s)", "h(s)",
-     r"rank 0 calls `main` of twice\(\), and rank 1 fourfold, compiled to a bundle with SHA-256 [0-9a-f]{64}"),
+     r"rank 0 calls `main` of twice\(\), and rank 1 fourfold\(v f32\[4,8\]\), compiled to a bundle with SHA-256 [0-9a-f]{64}"),
+    ("h(s)", "h(nb.shard(nb.ones((6, 8)), mesh, nb.P('dp', None)))",
+     r"rank 0 calls fourfold\(v f32\[4,8\]\), compiled .*, and rank 1 fourfold\(v f32\[6,8\]\), compiled "),
+    ("many({str(i): s for i in range(99)})", "many({str(i): s if i != 7 else u for i in range(99)})",
+     r"rank 0 calls many\(\.\.\., v\['7'\] f32\[4,8\], v\['70'\].*, and rank 1 many\(\.\.\., v\['7'\] f32\[4,6\], "),
 ]
 
 
@@ -192,10 +196,12 @@ x = nb.ones((4, 8))
 bundle.run("step", x=x)  # after the same set_state on both
 mesh = nb.DeviceMesh("m", (2,), ("dp",))
 s = nb.shard(nb.ones((4, 8)), mesh, nb.P("dp", None))
+u = nb.shard(nb.ones((4, 6)), mesh, nb.P("dp", None))
 def twice(v): return v * 2
 def thrice(v): return v * 3
 def fourfold(v): return v * 4
-f, g, h = (nb.jit(k, engine="mpi") for k in (twice, thrice, fourfold))
+def many(v): return [x + 1 for x in v.values()]
+f, g, h, many = (nb.jit(k, engine="mpi") for k in (twice, thrice, fourfold, many))
 assert f(s).tolist() == g(s).tolist() or True
 kept = [{str(path)!r} + "." + n for n in "ab"]
 bundle.save_state(kept[0])
@@ -216,6 +222,47 @@ bundle.set_state("w", nb.ones((8, 6)))
 assert bundle.run("step", x=x)["y"].item() == 4 * 8 * 6
 """, tmp_path, timeout=60)
     assert (o.returncode, o.stdout) == (0, "told\n" * 2 * len(DIFFERENT_CALLS)), o.stdout + o.stderr
+
+
+def test_processes_give_and_get_their_parts(tmp_path):
+    o = run(4, """
+whole = np.arange(24, dtype="float32").reshape(4, 6)
+mesh = nb.DeviceMesh("m", (2, 2), ("dp", "tp"))
+rows, columns = slice(r // 2 * 2, r // 2 * 2 + 2), slice(r % 2 * 3, r % 2 * 3 + 3)
+for part, layout in ((whole[rows, columns], nb.P("dp", "tp")), (whole[rows], nb.P("dp")), (whole, nb.P()),
+                     (whole[r:r + 1], nb.P(("dp", "tp"))), (nb.asarray(whole[rows]), nb.P("dp"))):
+    x = d.from_local(part, (mesh, layout))
+    assert (x.numpy() == whole).all() and x.sharding == nb.shard(nb.asarray(whole), mesh, layout).sharding
+    assert (d.local_part(x).numpy() == np.asarray(part)).all()
+    y = nb.jit(lambda v: v * 2, engine="mpi")(x)
+    assert (d.local_part(y).numpy() == 2 * np.asarray(part)).all()
+uneven = nb.shard(nb.arange(5), mesh, nb.P(("dp", "tp")))
+say(f"{r} {d.local_part(uneven).tolist()}")
+assert d.local_part(nb.arange(3)).tolist() == [0, 1, 2]
+for give, code, text in ((lambda: d.from_local(whole, (nb.DeviceMesh("two", (2,), ("dp",)), nb.P("dp"))), "E0210",
+                          "from_local: mesh two has 2 ranks, and 4 processes run"),
+                         (lambda: d.from_local(whole[:r + 1], (mesh, nb.P("dp"))), "E0614",
+                          "rank 0 calls all_gather(float32[1, 1, 6]), and rank 1 all_gather(float32[1, 2, 6])")):
+    try:
+        give()
+    except nb.Error as e:
+        assert e.code == code and text in str(e), e
+        say("told")
+""", tmp_path, timeout=60)
+    want = sorted(["0 [0, 1]", "1 [2, 3]", "2 [4]", "3 []"] + ["told"] * 8)
+    assert (o.returncode, sorted(o.stdout.split("\n")[:-1])) == (0, want), o.stdout + o.stderr
+
+
+def test_a_process_alone_gives_all_parts():
+    mesh = nb.DeviceMesh("m", (2,), ("dp",))
+    distributed.init("local")
+    try:
+        x = distributed.from_local(np.arange(6), (mesh, nb.P("dp")))
+        assert x.tolist() == list(range(6)) and distributed.local_part(x).tolist() == list(range(6))
+        with pytest.raises(TypeError, match="sharding is a ShardingSpec, or a pair such as .* got P"):
+            distributed.from_local(np.arange(6), nb.P("dp"))
+    finally:
+        distributed.finalize()
 
 
 def test_a_rank_that_leaves_early_is_told_from_one_that_is_slow(tmp_path):

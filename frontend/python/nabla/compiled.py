@@ -327,7 +327,10 @@ class Compiled:
         if processes:
             with distributed._together():
                 name = name_of(self._fun)
-                executable.bundle.agree(f"{name}, compiled to a bundle with SHA-256 {executable.bundle.sha256}", name)
+                shapes = zip(inputs, types + example_types(captures))
+                takes = ", ".join(f"{where} {type_text(dtype, shape)}" for where, (dtype, shape) in shapes)
+                executable.bundle.agree(f"{name}({takes}), compiled to a bundle with SHA-256 {executable.bundle.sha256}",
+                                        name)
         signature = recompiles.signature_of(arguments, names, types, static, default_float())
         with self._lock:
             self._misses += 1

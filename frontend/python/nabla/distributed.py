@@ -11,9 +11,10 @@ import traceback
 
 from . import _nabla
 from ._core import Tensor, asarray
+from ._mesh import is_mesh_and_layout, laid_out, refuse, ShardingSpec, spec_for, spec_of
 
-__all__ = ["all_gather", "all_reduce", "barrier", "broadcast", "finalize", "init", "is_initialized",
-           "is_main_process", "local_rank", "rank", "reduce_scatter", "world_size"]
+__all__ = ["all_gather", "all_reduce", "barrier", "broadcast", "finalize", "from_local", "init", "is_initialized",
+           "is_main_process", "local_part", "local_rank", "rank", "reduce_scatter", "world_size"]
 
 _MISUSE = 707
 _FORKED = ("nabla.distributed is used in a process that a rank has forked: ranks are the processes that the launcher "
@@ -181,6 +182,68 @@ def reduce_scatter(array, op="sum"):
 def broadcast(array, root=0):
     """Rank `root`'s array, on every rank. The others pass one of its shape and dtype."""
     return _exchange("broadcast", array, lambda shape, size: shape, root=root)
+
+
+def _place_of(rank, dim, mesh):
+    """Which of the parts that the axes of a DimSpec make a rank has."""
+    place = 0
+    for axis in dim.axes:
+        place = place * mesh.get_axis_size(axis) + mesh.get_coordinate(rank, axis)
+    return place
+
+
+def _need_processes_for(what, mesh):
+    """The number of processes: one, which has all of the mesh's ranks, or one for each."""
+    size = world_size()
+    if size not in (1, mesh.num_devices):
+        refuse(f"{what}: mesh {mesh.name} has {mesh.num_devices} ranks, and {size} processes run",
+               "run as many processes as the mesh has ranks, one for each")
+    return size
+
+
+def from_local(part, sharding):
+    """A tensor of which every process gives its part: an array, or a tensor. `sharding` is a ShardingSpec, or a pair
+    (mesh, P(...)) whose mesh has a rank for each process. Parts have the same shape: a dimension that is cut among s
+    ranks becomes s times as long. Processes that hold the same part give equal arrays; that of the lowest rank is
+    taken. All processes call it together, and each has the whole tensor afterwards. A process that runs alone gives
+    all of it. Raises Error (E0210) for a layout that does not fit, E0614 where shapes or dtypes differ."""
+    tensor = asarray(part)
+    if not isinstance(sharding, ShardingSpec) and not is_mesh_and_layout(sharding):
+        raise TypeError(f"from_local: sharding is a ShardingSpec, or a pair such as (mesh, P(\"dp\")), got {sharding!r}")
+    mesh, dims = (sharding.mesh, sharding) if isinstance(sharding, ShardingSpec) else sharding
+    spec = spec_for(mesh, dims, tensor.ndim, f"from_local: {tensor.type_str()}")
+    if _need_processes_for("from_local", mesh) == 1:
+        return laid_out(tensor, spec)
+    parts = all_gather(tensor.reshape((1, *tensor.shape)))
+    first = {}  # by the places of a part: the lowest rank that holds it
+    for r in range(mesh.num_devices):
+        first.setdefault(tuple(_place_of(r, d, mesh) for d in spec.dim_specs), r)
+    return laid_out(_joined_along(0, (), spec, lambda places: parts[first[places]]), spec)
+
+
+def _joined_along(dim, places, spec, part):
+    """The parts at these places of the first dimensions and at all places of the others, put together."""
+    from .ops import concatenate  # which needs this module
+    if dim == len(spec.dim_specs):
+        return part(places)
+    count = spec.dim_specs[dim].get_total_shards(spec.mesh)
+    inner = [_joined_along(dim + 1, (*places, i), spec, part) for i in range(count)]
+    return inner[0] if count == 1 else concatenate(inner, dim)
+
+
+def local_part(x):
+    """This process's part of a tensor that is laid out over as many ranks as there are processes: ceil(n / s) elements
+    of a dimension of n that is cut among s ranks, fewer at the end. All of it without a layout, and in a process that
+    runs alone."""
+    spec = spec_of(x)
+    if spec is None or _need_processes_for("local_part", spec.mesh) == 1:
+        return x
+    index = []
+    for n, d in zip(x.shape, spec.dim_specs):
+        length = -(-n // d.get_total_shards(spec.mesh))
+        begin = min(n, _place_of(rank(), d, spec.mesh) * length)
+        index.append(slice(begin, min(n, begin + length)))
+    return _nabla.unplaced(x)[tuple(index)]
 
 
 def barrier():

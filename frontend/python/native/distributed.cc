@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -112,7 +113,22 @@ struct Meeting {
 
 constexpr const char* kLateHelp =
     "see what those ranks do instead; nabla.distributed.init(timeout=...) sets how long others wait for them";
-constexpr int64_t kSays = 1024;  // bytes of what a call says
+constexpr int64_t kLongestCall = 64 << 10;  // bytes of what a call says
+
+// Two texts of calls without the most of what they have in common. What differs is shown with the name of the call, and
+// with the list's entry in which the difference begins.
+std::pair<std::string, std::string> shortened(const std::string& a, const std::string& b) {
+  constexpr size_t kShown = 200;
+  size_t same = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
+  size_t name = a.find('('), entry = a.rfind(", ", same);
+  bool hidden = name < same && entry != std::string::npos && entry > name + 1 && entry > kShown;
+  auto shown = [&](const std::string& text) {
+    std::string out = hidden ? text.substr(0, name + 1) + "..." + text.substr(entry) : text;
+    size_t most = std::max(kShown, hidden ? same - entry + name + kShown : same + kShown);
+    return out.size() > most ? out.substr(0, most) + "..." : out;
+  };
+  return {shown(a), shown(b)};
+}
 
 }  // namespace
 
@@ -235,12 +251,20 @@ void Processes::agree(const Call& call) {
   uint32_t other = 0;
   while (other < ranks() && keys.get_i(other) == keys.get_i(0)) ++other;
   if (other == ranks()) return;
-  Literal text(DType::kU8, {kSays}), texts(DType::kU8, {ranks() * kSays});
-  std::string says = call.says();
-  std::memcpy(text.mutable_data(), says.data(), std::min<size_t>(says.size(), kSays - 1));
+  std::string says = call.says().substr(0, kLongestCall);
+  Literal size(DType::kU64, {1}), sizes(DType::kU64, {ranks()});
+  size.set_i(0, static_cast<int64_t>(says.size()));
+  gather(size, sizes);
+  int64_t longest = 1;
+  for (uint32_t r = 0; r < ranks(); ++r) longest = std::max(longest, sizes.get_i(r));
+  Literal text(DType::kU8, {longest}), texts(DType::kU8, {ranks() * longest});
+  std::memcpy(text.mutable_data(), says.data(), says.size());
   gather(text, texts);
-  auto of = [&](uint32_t r) { return static_cast<const char*>(texts.data()) + r * kSays; };
-  Diagnostic why = error(Code::kRanksDisagree, "rank 0 calls {}, and rank {} {}", of(0), other, of(other));
+  auto of = [&](uint32_t r) {
+    return std::string(static_cast<const char*>(texts.data()) + r * longest, static_cast<size_t>(sizes.get_i(r)));
+  };
+  auto [first, second] = shortened(of(0), of(other));
+  Diagnostic why = error(Code::kRanksDisagree, "rank 0 calls {}, and rank {} {}", first, other, second);
   why.help = "all ranks make the same calls in the same order, with arrays of the same shapes and dtypes";
   throw Error(why);
 }
