@@ -83,11 +83,31 @@ std::string mesh_text(const std::vector<std::string>& axes, const std::vector<in
   return out;
 }
 
+// The layouts of a sharded module, by which rows are compared.
+std::string layouts_text(const ir::Module& sharded) {
+  std::string out;
+  auto add = [&](const ir::ShardingRef& s) { out += (s ? s->str() : "") + "\n"; };
+  for (const ir::StateLeaf& leaf : sharded.state) add(leaf.sharding);
+  for (const ir::FunctionPtr& f : sharded.functions)
+    for (const ir::Value& v : f->values) add(v.sharding);
+  return out;
+}
+
+// Marks rows that are the program of a row above them.
+void mark_equal(std::vector<PlanRow>& rows) {
+  for (size_t i = 0; i < rows.size(); ++i)
+    for (size_t k = 0; k < i && rows[i].same_as.empty(); ++k)
+      if (rows[i].refusal.empty() && rows[k].refusal.empty() && !rows[i].layouts.empty() && rows[i].mesh == rows[k].mesh &&
+          rows[i].layouts == rows[k].layouts && rows[k].same_as.empty())
+        rows[i].same_as = rows[k].stage();
+}
+
 Status fill(const ir::Module& module, const CompileOptions& options, const std::string& entry, PlanRow& row) {
   CompiledModule made = NABLA_TRY(lower_module(module, options));
   Json report = Json::parse(made.report);
   row.state_bytes = report["state_bytes"], row.memory_bytes = report["arena_bytes"];
   row.host_bytes = report.value("host_bytes", int64_t{0});
+  if (made.sharded) row.layouts = layouts_text(*made.sharded);
   for (const Json& e : report["entries"]) {
     if (e["name"] != entry) continue;
     row.sent_bytes = e.value("sent_bytes", int64_t{0}), row.exchange_us = e.value("exchange_us", 0.0);
@@ -181,6 +201,7 @@ Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions
   std::stable_sort(out.begin(), out.end() - (options.ranks > 1), [](const PlanRow& a, const PlanRow& b) {
     return std::make_pair(!a.refusal.empty(), a.step_us()) < std::make_pair(!b.refusal.empty(), b.step_us());
   });
+  mark_equal(out);
   return out;
 }
 
@@ -194,6 +215,7 @@ std::string remarks_of(const PlanRow& r, bool is_alone, bool is_large) {
     out += r.sent_bytes == 0 ? "  nothing is shared: every rank does all the work" : "  every rank does all the work";
   else if (r.ranks > 1 && r.work >= 1.5)
     out += fmt::format("  the work is done {:.2g} times", r.work);
+  if (!r.same_as.empty()) out += fmt::format("  same layouts as {}{}", r.same_as == "auto" ? "" : "zero ", r.same_as);
   if (r.host_bytes > 0)
     out += fmt::format("  {} of state in the host's memory, {} of copies", bytes_text(r.host_bytes), time_text(r.transfer_us));
   return out + (is_large ? "  more than --max-bytes" : "");
@@ -249,6 +271,7 @@ std::string plan_json(const std::vector<PlanRow>& rows) {
                   {"transfer_us", r.transfer_us},
                   {"compute_us", r.compute_us},
                   {"step_us", r.step_us()}});
+    if (!r.same_as.empty()) row["same_layouts_as"] = r.same_as;
     out.push_back(std::move(row));
   }
   return out.dump(1);

@@ -31,6 +31,8 @@ struct PlanRow {
   double flops = 0;                           ///< of a rank, in a run of the entry
   double work = 1;                            ///< what all ranks compute, in units of what one rank alone would
   bool searched = false;                      ///< laid out as --auto-shard finds best, without `zero`
+  std::string layouts;                        ///< of all values and state leaves, as text; rows of one mesh with equal ones are one program
+  std::string same_as;                        ///< the stage of the row above that has the same layouts; empty: there is none
   std::string stage() const { return searched ? "auto" : std::to_string(zero); }
   double step_us() const { return exchange_us + compute_us + transfer_us; }
 };

@@ -1,4 +1,4 @@
-// nablac inspect on bundles whose hashes are right and whose reports are not.
+// nablac inspect on bundles whose hashes are right and whose reports are not; notes of modules, and axes that are refused.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -28,6 +28,17 @@ Outcome inspect(const std::vector<const ProgramT*>& programs, const std::vector<
   options.insert(options.begin(), {"inspect", "m.nbundle"});
   int code = run_nablac(options, {out, err});
   return {code, out.str(), err.str()};
+}
+
+Outcome nablac(const std::vector<std::string>& args) {
+  std::ostringstream out, err;
+  int code = run_nablac(args, {out, err});
+  return {code, out.str(), err.str()};
+}
+std::string write(const std::string& name, const std::string& text) {
+  std::filesystem::current_path(testing::TempDir());
+  EXPECT_TRUE(format::write_file(name, text).ok());
+  return name;
 }
 
 TEST(Inspect, ADamagedReportIsNotPrinted) {
@@ -89,6 +100,44 @@ TEST(Inspect, ADamagedReportOfAnotherTargetIsNamed) {
                       {"--target", "cpu:x86-64-v4"});
   EXPECT_EQ(o.code, 1);
   EXPECT_EQ(o.err.substr(0, 85), "error[E0104]: m.nbundle: report_cpu:x86-64-v4.json is damaged: no JSON from byte 2 of");
+}
+
+// Every leaf has the same note: one is printed, with their number. The report has them all.
+TEST(Notes, NotesOfOneKindAreOne) {
+  std::string leaves, inputs, nodes, results;
+  for (int i = 1; i <= 5; ++i) {
+    inputs += fmt::format("{}odd{}", i > 1 ? ", " : "", i), leaves += fmt::format("{}%odd{}: f32[{}]", i > 1 ? ", " : "", i, 2 * i + 1);
+    nodes += fmt::format("  %y{0} = neg(%odd{0})\n", i), results += fmt::format("{}%y{}", i > 1 ? ", " : "", i);
+  }
+  std::string outputs = results;
+  std::erase(outputs, '%');
+  const std::string file = write("m.nbl", fmt::format("nabla 1 traced\nentry f calls @f {{\n  inputs x, {0}\n  outputs x1, {1}\n}}\n"
+                                                      "func @f(%x: f32[8,16], {2}) {{\n  %x1 = neg(%x)\n{3}  return %x1, {4}\n}}\n",
+                                                      inputs, outputs, leaves, nodes, results));
+  const std::string one = "note: input odd1 of entry f, f32[3], is not cut along {dp}: 2 parts do not divide 3 (the first of 5 notes of "
+                          "this kind)\n";
+  EXPECT_EQ(nablac({"why", file, "x1", "--mesh", "dp=2", "--data-axes", "dp"}).err, one);
+  const Outcome text = nablac({"inspect", file, "--mesh", "dp=2", "--data-axes", "dp"});
+  EXPECT_NE(text.out.find("\n" + one), std::string::npos) << text.out << text.err;
+  const Outcome json = nablac({"inspect", file, "--mesh", "dp=2", "--data-axes", "dp", "--json"});
+  for (int i = 1; i <= 5; ++i) EXPECT_NE(json.out.find(fmt::format("input odd{} of entry f", i)), std::string::npos) << json.out;
+}
+
+// Ranks along an axis over which nothing is sharded all compute the same.
+TEST(Notes, IdleAxesOfMeshAreRefused) {
+  const std::vector<std::string> idle = {"inspect", write("x.nbl", "nabla 1 traced\nmesh m = {dp=1, tp=1}\nentry f calls @f {\n  inputs x\n"
+                                                                    "  outputs y\n}\nfunc @f(%x: f32[8@dp]) {\n  %y = neg(%x)\n  return %y\n}\n"),
+                                         "--mesh", "dp=2,tp=4"};
+  const Outcome refused = nablac(idle);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_TRUE(refused.err.starts_with("error[E0901]: --mesh: axis tp: nothing is sharded over it, so that its 4 ranks all compute the same\n"))
+      << refused.err;
+  EXPECT_NE(refused.err.find("--allow-idle-axes"), std::string::npos) << refused.err;
+  for (const char* option : {"--allow-idle-axes", "--auto-shard"}) {
+    std::vector<std::string> allowed = idle;
+    allowed.push_back(option);
+    EXPECT_EQ(nablac(allowed).code, 0) << option;
+  }
 }
 
 }  // namespace

@@ -98,16 +98,27 @@ void SpreadOptions::add_layouts(CLI::App& command) {
       .add_option("--mesh", options_.mesh,
                   "dp=4,tp=2: ranks along axes of the module's mesh; default: as the module says. 1 each: one rank. With "
                   "--data-axes also a mesh for a module that has none")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->each([this](const std::string&) { options_.pass_options["propagate"].emplace("idle-axes", "error"); });
+  command.add_flag_callback(
+      "--allow-idle-axes", [this] { options_.pass_options["propagate"]["idle-axes"] = "note"; },
+      "compile also if nothing is sharded over an axis of --mesh, so that its ranks all compute the same");
   add_rules(command);
   add(command, "--data-axes", "apply-strategy", "data-axes");
   add(command, "--zero", "apply-strategy", "zero")->check(CLI::IsMember({"0", "1", "2", "3"}));
   add(command, "--zero-axes", "apply-strategy", "zero-axes");
   add_microbatches(command);
   command.add_flag_callback(
-      "--auto-shard", [this] { options_.pass_options["auto-shard"]["search"] = "true", note("--auto-shard"); },
+      "--auto-shard", [this] { search("--auto-shard"); },
       "choose what neither the program nor other options lay out, by the time that ranks would take; needs a mesh. With --max-bytes "
       "among those whose memory on a rank is no larger");
+}
+
+// A search may find that ranks along an axis cost more than they save: that is a note.
+void SpreadOptions::search(const std::string& flag) {
+  options_.pass_options["auto-shard"]["search"] = "true";
+  options_.pass_options["propagate"]["idle-axes"] = "note";
+  note(flag);
 }
 
 void SpreadOptions::add_microbatches(CLI::App& command) {
@@ -123,7 +134,7 @@ void SpreadOptions::add_all(CLI::App& command) {
       .add_option("--auto-shard-plan", plan_file_,
                   "--auto-shard, and write what was chosen to this file, and why: a line per leaf and input, which --layout @FILE takes")
       ->check(file_name())
-      ->each([this](const std::string&) { options_.pass_options["auto-shard"]["search"] = "true", note("--auto-shard-plan"); });
+      ->each([this](const std::string&) { search("--auto-shard-plan"); });
   add(command, "--grad-sync", "partition", "grad-sync")->check(CLI::IsMember({"last", "each"}));
   add(command, "--reduce-dtype", "partition", "reduce-dtype")->check(CLI::IsMember({"f32", "bf16", "f16"}));
 }

@@ -23,7 +23,8 @@ class SpreadOptions {
   void add_offload(CLI::App& command);
   /// --max-bytes, which needs none either, and which found layouts keep.
   void add_max_bytes(CLI::App& command);
-  /// --offload, --mesh, --layout, --data-axes, --zero, --zero-axes, --microbatches and --auto-shard: how values are laid out.
+  /// --offload, --mesh, --allow-idle-axes, --layout, --data-axes, --zero, --zero-axes, --microbatches and --auto-shard: the
+  /// layouts of values.
   void add_layouts(CLI::App& command);
   /// These, --auto-shard-plan and --grad-sync.
   void add_all(CLI::App& command);
@@ -35,6 +36,8 @@ class SpreadOptions {
   Status check(const ir::Module& module) const;
 
  private:
+  void search(const std::string& flag);
+
   driver::CompileOptions& options_;
   std::string plan_file_;
   std::vector<std::string> given_;  // but for --mesh and --microbatches

@@ -11,6 +11,7 @@
 #include "passes/shard/own_results.h"
 #include "passes/shard/partition.h"
 #include "passes/shard/propagation.h"
+#include "runtime/base/option_error.h"
 
 namespace nabla::passes {
 namespace {
@@ -106,14 +107,22 @@ std::set<std::string> axes_in_use(const ir::Module& sharded) {
   return out;
 }
 
-// Ranks that share nothing were asked for in vain, as a rule; the numbers are right all the same.
-void remark_idle_axes(const ir::Module& sharded, PassContext& context) {
+// Ranks of an idle axis all compute the same. The numbers are right, but nobody asks for such ranks on purpose.
+Status check_idle_axes(const ir::Module& sharded, PassContext& context) {
   const std::set<std::string> used = axes_in_use(sharded);
-  for (const ir::MeshAxis& a : sharded.mesh()->axes)
-    if (a.size > 1 && !a.temporal && !used.contains(a.name))
-      context.remarks.push_back(fmt::format("axis {}: nothing is laid out along it, so that its {} ranks all compute the same; layouts, "
-                                            "data axes or auto-shard let them share the work",
-                                            a.name, a.size));
+  auto option = context.options.find("idle-axes");
+  const bool refused = option != context.options.end() && option->second == "error";
+  for (const ir::MeshAxis& a : sharded.mesh()->axes) {
+    if (a.size == 1 || a.temporal || used.contains(a.name)) continue;
+    const std::string what =
+        fmt::format("axis {}: nothing is sharded over it, so that its {} ranks all compute the same", a.name, a.size);
+    if (refused)
+      return option_error(fmt::format("give {} 1 rank, or let its ranks share the work by layouts, data axes or auto-shard; "
+                                      "--allow-idle-axes compiles it as it is", a.name),
+                          "--mesh: {}", what);
+    context.remarks.push_back(what + "; layouts, data axes or auto-shard let them share the work");
+  }
+  return Ok{};
 }
 
 }  // namespace
@@ -121,7 +130,7 @@ void remark_idle_axes(const ir::Module& sharded, PassContext& context) {
 Result<ir::Module> propagate(const ir::Module& module, PassContext& context) {
   if (module.mesh()) {
     Propagated made = NABLA_TRY(propagated(module, false, context));
-    remark_idle_axes(made.sharded, context);
+    NABLA_TRY(check_idle_axes(made.sharded, context));
     return std::move(made.sharded);
   }
   ir::Module out = module;

@@ -222,7 +222,8 @@ def test_batches_of_plans_may_lie_along_several_axes():
 
 
 def test_bundles_say_how_many_ranks_they_are_for(tmp_path):
-    several = nb.compile_bundle(program(), tmp_path / "p.nbundle", mesh={"dp": 2, "tp": 2}, data_axes="dp")
+    several = nb.compile_bundle(program(), tmp_path / "p.nbundle", mesh={"dp": 2, "tp": 2}, data_axes="dp",
+                                allow_idle_axes=True)
     assert repr(several).split("\n")[0].endswith(", 4 ranks of mesh ranks (dp=2, tp=2)")
     one = nb.compile_bundle(program(), tmp_path / "p.nbundle")
     assert " ranks of mesh" not in repr(one)
@@ -288,6 +289,8 @@ def test_wrong_use_is_named(tmp_path):
                    dict(reduce_dtype="float32"), dict(grad_sync="each", microbatches=2)):
         refused(nb.Error, f"E0901.*{next(iter(option))}: the module has no mesh, so that one rank runs it(.|\\n)*"
                 "batch lies: mesh=.\"dp\": 4., data_axes=\"dp\"", **option)
+    refused(nb.Error, r"E0901.*mesh: axis tp: nothing is sharded over it, so that its 4 ranks all compute the same"
+            r"(.|\n)*allow_idle_axes", mesh={"dp": 2, "tp": 4}, data_axes="dp")
     refused(nb.Error, "E0210.*mesh ranks .dp=2. has no axis `pd`; did you mean `dp`", mesh={"dp": 2}, data_axes="pd")
     refused(nb.Error, "E0901.*the module has no mesh", mesh={"dp": 2})
     refused(nb.Error, r"E0901.*auto_shard: the module has no mesh over which(.|\n)*give one: mesh=.\"dp\": 2",

@@ -54,7 +54,8 @@ Exchanged exchanged(const ir::Module& m, Options options, const Options& sync) {
   if (!made.ok()) return out;
   shard_tests::for_each_collective(made->flat, "step", [&](const ir::Function& f, const ir::Node& n, int64_t times) {
     ir::ValueId whole = n.op->name == "all_gather" ? n.results[0] : n.operands[0];
-    out.payload[n.op->name + ir::str(n.attrs.get_axes("axes"))] += times * f.type(whole).bytes().value();
+    const std::string key = n.op->name + ir::str(n.attrs.get_axes("axes"));
+    out.payload[key] += times * f.type(whole).bytes().value(), out.calls[key] += times;
   });
   for (const ir::StateLeaf& leaf : made->flat.state) out.state += leaf.type.bytes().value();
   return out;

@@ -25,6 +25,7 @@ Applied applied(const ir::Module& m, const Options& options);
 
 struct Exchanged {
   std::map<std::string, int64_t> payload;  ///< bytes of whole buffers in a run of `step`, by op and axes
+  std::map<std::string, int64_t> calls;    ///< the same collectives, counted
   int64_t state = 0;                       ///< bytes of a rank
 };
 /// `sync`: options of partition.

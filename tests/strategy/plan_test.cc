@@ -84,6 +84,20 @@ TEST(Plan, FoundLayoutsTakeTheDataAxesThatAreGiven) {
   }
 }
 
+// Without an optimizer's state zero=1 shards nothing that zero=0 does not. The later row says so.
+TEST(Plan, RowsWithTheSameLayoutsAreMarked) {
+  auto rows = driver::plan_of(transformer({.batch = 8, .length = 32}), {.ranks = 2});
+  ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
+  const driver::PlanRow &none = row(*rows, "dp=2", 0), &one = row(*rows, "dp=2", 1), &three = row(*rows, "dp=2", 3);
+  EXPECT_EQ(none.layouts, one.layouts);
+  EXPECT_NE(none.layouts, three.layouts);
+  EXPECT_FALSE(one.same_as.empty());
+  EXPECT_EQ(three.same_as, "");
+  const std::string text = driver::plan_text(*rows, driver::kNoLimit), line = text.substr(text.find("\ndp=2  1 "));
+  EXPECT_NE(line.substr(0, line.find('\n', 1)).find("  same layouts as "), std::string::npos) << text;
+  EXPECT_NE(driver::plan_json(*rows).find("\"same_layouts_as\""), std::string::npos);
+}
+
 TEST(Plan, RowsThatCannotBeSayWhy) {
   ir::Module m = chain("dp=1");
   ir::Function f = *m.find("step");

@@ -4,6 +4,7 @@
 #include "ir/text.h"
 #include "tests/strategy/applied.h"
 #include "tests/strategy/chain.h"
+#include "tests/strategy/transformer.h"
 
 namespace nabla::strategy_tests {
 namespace {
@@ -44,6 +45,42 @@ TEST(StrategyBytes, ShardsGiveWayToTensorParallelWeightsAndStay) {
   const int64_t p = kElements * kF32, ranks = 4;
   const Options options = {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "w0=,tp"}};
   EXPECT_EQ(exchanged(chain("dp=2, tp=2"), options).state, 2 * p / ranks);
+}
+
+ir::Module blocks(int layers, const char* axis) {
+  ir::Module m = transformer({.layers = layers, .batch = 64, .length = 64, .width = 64});
+  m.meshes = {{"pod", {{axis, 4}}, nullptr}};
+  return m;
+}
+// In units of a buffer: an all_reduce sends it twice.
+int64_t sent(const Exchanged& e) {
+  int64_t out = 0;
+  for (const auto& [op, bytes] : e.payload) out += op.starts_with("all_reduce") ? 2 * bytes : bytes;
+  return out;
+}
+
+// Layouts alone: some leaves are sharded over the axis of the batch, in either dimension. Activations stay with the batch. A sharded
+// leaf is gathered twice and its gradient scattered once, in place of an all_reduce.
+TEST(StrategyBytes, ShardedLeavesDoNotPullActivationsOffTheBatch) {
+  const ir::Module m = blocks(2, "dp");
+  const std::string batch = "input step.x=dp,,";
+  const int64_t whole = sent(exchanged(m, {{"layouts", batch}}));
+  int64_t all = 0;
+  for (const ir::StateLeaf& leaf : m.state) all += leaf.type.bytes().value();
+  EXPECT_EQ(whole, 2 * (all + kF32));
+  for (const char* rule : {".*norm1=dp", ".*norm2=dp", ".*q=dp,", ".*q=,dp", ".*out=dp,", ".*out=,dp", ".*up=dp,", ".*up=,dp",
+                           ".*down=dp,", ".*down=,dp", "block0.*[12]=dp;block0.*=,dp", ".*[12]=dp;.*=dp,", ".*[12]=dp;.*=,dp"}) {
+    const Exchanged made = exchanged(m, {{"layouts", batch + ";" + rule}});
+    EXPECT_LE(sent(made), whole + all) << rule;
+    EXPECT_FALSE(made.payload.contains("all_to_all{dp}")) << rule;
+  }
+}
+
+// Shoeybi et al., 2019: two sums per block and direction, those of queries, keys and values in one.
+TEST(StrategyBytes, MegatronsLayoutsHaveTwoSumsPerBlockAndDirection) {
+  const int layers = 4;
+  const Exchanged made = exchanged(blocks(layers, "tp"), {{"layouts", ".*(q|k|v|up)=,tp;.*(out|down)=tp,"}});
+  EXPECT_EQ(made.calls, (Payload{{"all_reduce{tp}", 4 * layers}}));
 }
 
 // The chain with the names that Python gives to {"p": parameters, "opt": optimizer's state}.

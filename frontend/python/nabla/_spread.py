@@ -40,7 +40,7 @@ def _words(pattern, layout, allow_padding):
 
 def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None,
             auto_shard=False, reshard_after_forward=True, max_comm_bytes=None, deterministic=False, offload="none",
-            remat_bytes=None, allow_padding=True, prefetch=None, reduce_dtype=None):
+            remat_bytes=None, allow_padding=True, prefetch=None, reduce_dtype=None, allow_idle_axes=False):
     """The options of `nablac compile` that these are, as texts; see compile_bundle."""
     out = {}
     if mesh is not None:
@@ -85,6 +85,8 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         if known is None:
             raise ValueError(f"reduce_dtype is float32, bfloat16, float16 or None, got {reduce_dtype!r}")
         out["reduce-dtype"] = known
+    if flag("allow_idle_axes", allow_idle_axes):
+        out["idle-axes"] = "note"
     if flag("auto_shard", auto_shard):
         out["auto-shard"] = "true"
     if not flag("reshard_after_forward", reshard_after_forward):

@@ -371,7 +371,7 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
                    buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(),
                    microbatches=0, grad_sync=None, auto_shard=False, reshard_after_forward=True, max_comm_bytes=None,
                    deterministic=False, offload="none", remat_bytes=None, allow_padding=True, prefetch=None,
-                   reduce_dtype=None):
+                   reduce_dtype=None, allow_idle_axes=False):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
     target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
@@ -384,7 +384,8 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     shares the optimizer's state along zero_axes (all data axes), 3 the parameters too; parameters are leaves of the
     state with respect to which grad is taken. layouts: {pattern of names of leaves: a word per dimension}, such as
     {"fc1.w": (None, "tp")}; "?" leaves a dimension open. Axes that do not divide a size cut it unevenly: the last parts
-    are padded, which the report says, or E0210 with allow_padding=False.
+    are padded, which the report says, or E0210 with allow_padding=False. An axis over which nothing is sharded is E0901
+    unless allow_idle_axes=True: its ranks would all compute the same.
     microbatches: parts of the batch that ranks compute one after the other. grad_sync: "last" or "each" of them
     exchanges gradients, by default "each" with zero 2 and 3. reduce_dtype: ranks combine sums of float16
     and bfloat16 in float32 and round them once, as one device does; "bfloat16" or "float16" rounds the shares of sums
@@ -409,7 +410,7 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     buckets, specialize = _options.sizes("buckets", buckets), _options.sizes("specialize", specialize)
     spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard,
                              reshard_after_forward, max_comm_bytes, deterministic, offload, remat_bytes, allow_padding,
-                             prefetch, reduce_dtype)
+                             prefetch, reduce_dtype, allow_idle_axes)
     report = program._program.compile(path, _options.text("target", target), _options.flag("library", library),
                                       _options.limit(max_bytes), _options.flag("tf32", tf32),
                                       "" if tuning is None else _options.path("tuning", tuning), buckets, specialize,

@@ -63,7 +63,8 @@ def compile_bundle(
     grad_sync: Literal["last", "each"] | None = None, auto_shard: bool = False, reshard_after_forward: bool = True,
     max_comm_bytes: str | int | None = None, deterministic: bool = False,
     offload: Literal["none", "opt", "params", "all"] = "none", remat_bytes: str | int | None = None,
-    allow_padding: bool = True, prefetch: int | None = None, reduce_dtype: DTypeLike | None = None
+    allow_padding: bool = True, prefetch: int | None = None, reduce_dtype: DTypeLike | None = None,
+    allow_idle_axes: bool = False
 ) -> Bundle: ...
 @overload
 def compile_bundle(
@@ -75,7 +76,8 @@ def compile_bundle(
     grad_sync: Literal["last", "each"] | None = None, auto_shard: bool = False, reshard_after_forward: bool = True,
     max_comm_bytes: str | int | None = None, deterministic: bool = False,
     offload: Literal["none", "opt", "params", "all"] = "none", remat_bytes: str | int | None = None,
-    allow_padding: bool = True, prefetch: int | None = None, reduce_dtype: DTypeLike | None = None
+    allow_padding: bool = True, prefetch: int | None = None, reduce_dtype: DTypeLike | None = None,
+    allow_idle_axes: bool = False
 ) -> str: ...
 def load_bundle(path: StrPath, threads: int = 0, target: str = "", check_nan: bool = False,
                 rank_class: str = "", engine: Literal["local", "mpi"] | None = None) -> Bundle: ...

@@ -96,6 +96,7 @@ constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
     {"grad-sync", "grad_sync"},
     {"--reduce-dtype", "reduce_dtype"},
     {"reduce-dtype=f32", "reduce_dtype=\"float32\""},
+    {"--allow-idle-axes", "allow_idle_axes=True"},
     {"--auto-shard", "auto_shard"},
     {"auto-shard", "auto_shard"},
     {"--max-comm-bytes", "max_comm_bytes"},

@@ -58,12 +58,12 @@ using Spread = std::map<std::string, std::string>;
 
 void set_spread(driver::CompileOptions& options, const Spread& spread) {
   static const std::map<std::string, const char*> passes = {
-      {"grad-sync", "partition"},
+      {"grad-sync", "partition"}, {"idle-axes", "propagate"},
       {"reduce-dtype", "partition"},
       {"reshard-after-forward", "regather"}, {"prefetch", "schedule-collectives"}};
   for (const auto& [name, value] : spread)
     if (name == "mesh")
-      options.mesh = {value};
+      options.mesh = {value}, options.pass_options["propagate"].emplace("idle-axes", "error");
     else if (name == "microbatches")
       options.microbatches = std::stoll(value);
     else if (name == "max-comm-bytes")
@@ -73,7 +73,7 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
     else if (name == "deterministic")
       options.deterministic = true;
     else if (name == "auto-shard")
-      options.pass_options[name]["search"] = value;
+      options.pass_options[name]["search"] = value, options.pass_options["propagate"]["idle-axes"] = "note";
     else
       options.pass_options[passes.contains(name) ? passes.at(name) : "apply-strategy"][name] = value;
 }
