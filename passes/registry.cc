@@ -117,14 +117,13 @@ std::vector<Pass> shard_passes() {
       auto_shard_pass(),
       {"propagate",
        "says how every value is laid out over the mesh",
-       "Starts from the layouts of parameters and state leaves and from `shard` nodes, and follows the factors of the ops, "
-       "forward and backward, through the bodies of loops and branches, until nothing changes: layouts of priority 0 first, then "
-       "those of 1; elementwise ops and movements before others; what nobody contests before what somebody does. If an axis is asked for by dimensions of several kinds (the batch, "
-        "and a bias), those orders of arguments are compared by what ranks would send and multiply, and the best is taken. Closed "
-       "dimensions stay as they are; an axis goes only where it divides the extent. Where two layouts meet that cannot both "
-       "hold, the one wins that leaves fewer bytes to be laid out anew: a remark says so. The bodies of manual regions are "
-       "put in their places first. A module without a mesh stays as it is. Runs on the simplified "
-       "global program, whose composites are whole: their factors count.",
+       "Starts from the layouts of parameters and state leaves and from `shard` nodes, and follows the factors of the ops, forward and "
+       "backward, through the bodies of loops and branches, until nothing changes: layouts of priority 0 first, then those of 1; "
+       "elementwise ops and movements before others; what nobody contests before what somebody does. If an axis is asked for by dimensions "
+       "of several kinds (the batch, and a bias), those orders of arguments are compared by what ranks would send and multiply, and the "
+       "best is taken. Closed dimensions stay as they are; an axis goes only where it divides the extent. Where two layouts meet that "
+       "cannot both hold, the one wins that leaves fewer bytes to be laid out anew: a remark says so. The bodies of manual regions are put "
+       "in their places first. A module without a mesh stays as it is. Runs on the simplified program; composites are whole.",
        Stage::kFlat,
        Stage::kSharded,
        {{"deterministic", "false", "true: an axis goes only where eight divides the extent, and whole, whatever its size"},

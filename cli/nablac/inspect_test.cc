@@ -125,13 +125,14 @@ TEST(Notes, NotesOfOneKindAreOne) {
 
 // Ranks along an axis over which nothing is sharded all compute the same.
 TEST(Notes, IdleAxesOfMeshAreRefused) {
-  const std::vector<std::string> idle = {"inspect", write("x.nbl", "nabla 1 traced\nmesh m = {dp=1, tp=1}\nentry f calls @f {\n  inputs x\n"
-                                                                    "  outputs y\n}\nfunc @f(%x: f32[8@dp]) {\n  %y = neg(%x)\n  return %y\n}\n"),
-                                         "--mesh", "dp=2,tp=4"};
+  const std::string text =
+      "nabla 1 traced\nmesh m = {dp=1, tp=1}\nentry f calls @f {\n  inputs x\n  outputs y\n}\n"
+      "func @f(%x: f32[8@dp]) {\n  %y = neg(%x)\n  return %y\n}\n";
+  const std::vector<std::string> idle = {"inspect", write("x.nbl", text), "--mesh", "dp=2,tp=4"};
   const Outcome refused = nablac(idle);
   EXPECT_EQ(refused.code, 1);
-  EXPECT_TRUE(refused.err.starts_with("error[E0901]: --mesh: axis tp: nothing is sharded over it, so that its 4 ranks all compute the same\n"))
-      << refused.err;
+  const char* why = "error[E0901]: --mesh: axis tp: nothing is sharded over it, so that its 4 ranks all compute the same\n";
+  EXPECT_TRUE(refused.err.starts_with(why)) << refused.err;
   EXPECT_NE(refused.err.find("--allow-idle-axes"), std::string::npos) << refused.err;
   for (const char* option : {"--allow-idle-axes", "--auto-shard"}) {
     std::vector<std::string> allowed = idle;

@@ -35,6 +35,14 @@ class PendingValues {
     }
   }
 
+  /// Can the node hand on what is pending in this value only together with what is pending in its other operands?
+  bool hands_on_jointly(const Node& n, ValueId id) const {
+    std::set<size_t> with;
+    for (size_t i = 0; i < n.operands.size(); ++i)
+      if (n.operands[i] == id) with.insert(i);
+    return hands_on(n, {id}) && !passes_sums(f_, n, with) && !passes_sum_narrowed(f_, n);
+  }
+
   /// Can the node hand on what is pending in these values? Jointly linear ops can if all their operands may be pending, or are zero.
   bool hands_on(const Node& n, const std::set<ValueId>& ids) const {
     std::set<size_t> with, with_others;
@@ -117,23 +125,32 @@ bool passes_sums_of_microbatches(const ir::Mesh& mesh, const Node& n, const Layo
 std::vector<char> sum_points(const ir::Function& f, const std::set<ValueId>& pending) {
   const PendingValues values(f, pending);
   auto bytes = [&](ValueId id) { return static_cast<double>(f.type(id).bytes().bounds().max); };
-  std::vector<std::set<ValueId>> made(f.values.size());  // by value: the sums that its readers need, or that follow from them
+  // By value: the sums that its readers need, or that follow from them, and which part of each is there because of the value.
+  using Sums = std::map<ValueId, double>;
+  std::vector<Sums> made(f.values.size());
   std::vector<char> out(f.values.size(), false);
-  for (ValueId id : f.results) made[id].insert(id);
+  for (ValueId id : f.results) made[id][id] = 1;
   for (auto n = f.nodes.rbegin(); n != f.nodes.rend(); ++n) {
-    std::set<ValueId> later;
+    Sums later;
+    double size = 0;
     for (ValueId id : n->results) {
       double total = 0;
-      for (ValueId sum : made[id]) total += bytes(sum);
+      for (const auto& [sum, part] : made[id]) total += part * bytes(sum);
       // One message is quicker than several that have as many bytes.
-      if (total > bytes(id) || (total == bytes(id) && made[id].size() > 1)) out[id] = true, made[id] = {id};
-      later.insert(made[id].begin(), made[id].end());
+      if (total > bytes(id) || (total == bytes(id) && made[id].size() > 1)) out[id] = true, made[id] = {{id, 1}};
+      for (const auto& [sum, part] : made[id]) later[sum] = std::max(later[sum], part);
+      size += bytes(id);
     }
-    for (ValueId id : n->operands)
-      if (values.hands_on(*n, {id}))
-        made[id].insert(later.begin(), later.end());
-      else
-        made[id].insert(id);
+    for (ValueId id : n->operands) {
+      if (!values.hands_on(*n, {id})) {
+        made[id][id] = 1;
+        continue;
+      }
+      // Joined pieces are one sum, to which each adds its own bytes.
+      const bool is_piece = size > bytes(id) && values.hands_on_jointly(*n, id);
+      for (const auto& [sum, part] : later)
+        made[id][sum] = is_piece ? std::min(1.0, made[id][sum] + part * bytes(id) / size) : std::max(made[id][sum], part);
+    }
   }
   return out;
 }

@@ -52,7 +52,7 @@ constexpr Pattern kPatterns[] = {
     {"ResultsThatWaitForEachOther", "%x: f32[200,300]",
      "%p = sin(%x)\n %s = reduce_sum(%p) {axes=[0, 1]}\n %b = broadcast_in_dim(%s) {shape=[200,300], dims=[]}\n"
      " %q = add(%x, %b)\n return %p, %q\n",
-     3},
+     2},
     {"SumOfARowAndWhatFollows", "%x: f32[64,20]",
      "%s = reduce_sum(%x) {axes=[1]}\n %b = broadcast_in_dim(%s) {shape=[64,20], dims=[0]}\n %y = div(%x, %b)\n return "
      "%y\n",

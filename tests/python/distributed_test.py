@@ -168,7 +168,8 @@ DIFFERENT_CALLS = [
      r"rank 0 calls get_state\(\"w\"\) of \S*two.nbundle, and rank 1 save_state of \S*two.nbundle"),
     ("f(s)", "g(s)", r"rank 0 calls `main` of twice\(\), and rank 1 `main` of thrice\(\)"),
     ("f(s)", "h(s)",
-     r"rank 0 calls `main` of twice\(\), and rank 1 fourfold\(v f32\[4,8\]\), compiled to a bundle with SHA-256 [0-9a-f]{64}"),
+     r"rank 0 calls `main` of twice\(\), and rank 1 fourfold\(v f32\[4,8\]\), compiled to a bundle with SHA-256 "
+     "[0-9a-f]{64}"),
     ("h(s)", "h(nb.shard(nb.ones((6, 8)), mesh, nb.P('dp', None)))",
      r"rank 0 calls fourfold\(v f32\[4,8\]\), compiled .*, and rank 1 fourfold\(v f32\[6,8\]\), compiled "),
     ("many({str(i): s for i in range(99)})", "many({str(i): s if i != 7 else u for i in range(99)})",

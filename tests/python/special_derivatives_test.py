@@ -1,8 +1,9 @@
 """First and second derivatives of every elementwise function of the package at special points: zeros, ones, ties,
 subnormal numbers, the largest ones, infinities. The functions are found by what they do, so that new ones are tested.
 
-There is no table of right values. A derivative in float64 lies between the slopes from the left and from the right, which
-are found from the function's values, or for the second derivative from the first. In float32 it is what float64 gives."""
+There is no table of right values. A derivative in float64 lies between the slopes from the left and from the right.
+These are found from the function's values, or for the second derivative from the first. In float32 it is what float64
+gives."""
 
 import itertools
 
@@ -14,8 +15,8 @@ from nabla.ops import binary, numbers, unary
 
 # Functions whose values jump or are not real at most of the points, and those with attributes instead of operands.
 NOT_SMOOTH = {"broadcast_shapes", "copysign", "frexp", "nextafter", "stop_gradient", "zeta"}
-ONE = [0.0, -0.0, 5e-324, -1e-310, 1e-20, -1e-9, 1e-3, -1e-3, 0.25, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0,
-       -20.0, 90.0, -100.0, 750.0, -750.0, 1e10, -1e10, 1e100, -1e100, 1.7e308, -1.7e308, np.inf, -np.inf]
+ONE = [0.0, -0.0, 5e-324, -1e-310, 1e-20, -1e-9, 1e-3, -1e-3, 0.25, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 3.0, -3.0, 6.0,
+       20.0, -20.0, 90.0, -100.0, 750.0, -750.0, 1e10, -1e10, 1e100, -1e100, 1.7e308, -1.7e308, np.inf, -np.inf]
 TWO = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 1e100, -1.7e308, np.inf, -np.inf]
 
 
@@ -23,6 +24,10 @@ def points(operands):
     if operands == 1:
         return [np.array(ONE)]
     return [np.array(x) for x in zip(*itertools.product(TWO, repeat=operands))]
+
+
+def at(x, i):
+    return [float(a[i]) for a in x]
 
 
 def call(f, *arrays):
@@ -98,7 +103,7 @@ def check_between(f, slope, x, operand, what):
     slack = 2e-3 * (1 + np.fmax(np.abs(low), np.abs(high)))
     known = moderate & ~np.isnan(low) & ~np.isnan(value)
     wrong = known & ~((got >= low - slack) & (got <= high + slack))
-    return [f"{what} at {[float(a[i]) for a in x]}: {got[i]}, not in [{low[i]}, {high[i]}]" for i in np.flatnonzero(wrong)]
+    return [f"{what} at {at(x, i)}: {got[i]}, not in [{low[i]}, {high[i]}]" for i in np.flatnonzero(wrong)]
 
 
 def check_limits(f, slope, x, operand, what):
@@ -107,7 +112,7 @@ def check_limits(f, slope, x, operand, what):
     finite = [np.clip(a, -1e300, 1e300) for a in x]
     near = call(slope, *finite)
     wrong = np.isnan(got) & np.isfinite(value) & ~np.isnan(near)
-    return [f"{what} at {[float(a[i]) for a in x]}: NaN, where the function is {value[i]}" for i in np.flatnonzero(wrong)]
+    return [f"{what} at {at(x, i)}: NaN, where the function is {value[i]}" for i in np.flatnonzero(wrong)]
 
 
 @pytest.mark.parametrize("name", cases(KNOWN))
@@ -116,7 +121,8 @@ def test_derivatives_lie_between_the_slopes_of_both_sides(name):
     x, bad = points(operands), []
     for operand in range(operands):
         first = slopes(f, operand)
-        bad += check_between(f, first, x, operand, f"d/d{operand}") + check_limits(f, first, x, operand, f"d/d{operand}")
+        what = f"d/d{operand}"
+        bad += check_between(f, first, x, operand, what) + check_limits(f, first, x, operand, what)
         for again in range(operands):
             second, what = slopes(first, again), f"d/d{again} of d/d{operand}"
             bad += check_between(first, second, x, again, what) + check_limits(first, second, x, again, what)
@@ -136,5 +142,5 @@ def test_derivatives_in_float32_are_those_of_float64(name):
             known = np.isfinite(want) & (np.abs(want) < 1e37)
             with np.errstate(all="ignore"):
                 wrong = known & ~(np.abs(got - want) <= 1e-3 * (1 + np.abs(want)))
-            bad += [f"{what} at {[float(a[i]) for a in single]}: {got[i]}, not {want[i]}" for i in np.flatnonzero(wrong)]
+            bad += [f"{what} at {at(single, i)}: {got[i]}, not {want[i]}" for i in np.flatnonzero(wrong)]
     assert not bad, "\n".join(bad)

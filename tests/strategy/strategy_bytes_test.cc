@@ -76,13 +76,6 @@ TEST(StrategyBytes, ShardedLeavesDoNotPullActivationsOffTheBatch) {
   }
 }
 
-// Shoeybi et al., 2019: two sums per block and direction, those of queries, keys and values in one.
-TEST(StrategyBytes, MegatronsLayoutsHaveTwoSumsPerBlockAndDirection) {
-  const int layers = 4;
-  const Exchanged made = exchanged(blocks(layers, "tp"), {{"layouts", ".*(q|k|v|up)=,tp;.*(out|down)=tp,"}});
-  EXPECT_EQ(made.calls, (Payload{{"all_reduce{tp}", 4 * layers}}));
-}
-
 // The chain with the names that Python gives to {"p": parameters, "opt": optimizer's state}.
 ir::Module tree_of(const std::string& mesh) {
   ir::Module m = chain(mesh);

@@ -329,8 +329,8 @@ class Compiled:
                 name = name_of(self._fun)
                 shapes = zip(inputs, types + example_types(captures))
                 takes = ", ".join(f"{where} {type_text(dtype, shape)}" for where, (dtype, shape) in shapes)
-                executable.bundle.agree(f"{name}({takes}), compiled to a bundle with SHA-256 {executable.bundle.sha256}",
-                                        name)
+                digest = executable.bundle.sha256
+                executable.bundle.agree(f"{name}({takes}), compiled to a bundle with SHA-256 {digest}", name)
         signature = recompiles.signature_of(arguments, names, types, static, default_float())
         with self._lock:
             self._misses += 1

@@ -209,7 +209,8 @@ def from_local(part, sharding):
     all of it. Raises Error (E0210) for a layout that does not fit, E0614 where shapes or dtypes differ."""
     tensor = asarray(part)
     if not isinstance(sharding, ShardingSpec) and not is_mesh_and_layout(sharding):
-        raise TypeError(f"from_local: sharding is a ShardingSpec, or a pair such as (mesh, P(\"dp\")), got {sharding!r}")
+        raise TypeError("from_local: sharding is a ShardingSpec, or a pair such as (mesh, P(\"dp\")), "
+                        f"got {sharding!r}")
     mesh, dims = (sharding.mesh, sharding) if isinstance(sharding, ShardingSpec) else sharding
     spec = spec_for(mesh, dims, tensor.ndim, f"from_local: {tensor.type_str()}")
     if _need_processes_for("from_local", mesh) == 1:
