@@ -71,11 +71,11 @@ func @main(%xs: f32[3,4@dp,8], %w: f32[4@{},8@{}]) {
     EXPECT_EQ(c["dtype"], "f32");
     EXPECT_GT(c["us"].get<double>(), 0);
   }
-  EXPECT_EQ(payload, (std::map<std::string, int64_t>{{"all_gather", 3 * 4 * 8 * 4}, {"all_reduce", 4 * 8 * 4}})) << e["collectives"];
-  EXPECT_EQ(sent, 3 * 4 * 8 * 4 / 2 + 4 * 8 * 4);
+  EXPECT_EQ(payload, (std::map<std::string, int64_t>{{"all_gather", 3 * 4 * 8 * 4}, {"all_reduce", 8 * 4}})) << e["collectives"];
+  EXPECT_EQ(sent, 3 * 4 * 8 * 4 / 2 + 8 * 4);
   EXPECT_EQ(e["sent_bytes"], sent);
   std::string text = report_text(r.dump()).value();
-  EXPECT_NE(text.find("  exchanged  320 B sent by a rank in 4 collectives, "), std::string::npos) << text;
+  EXPECT_NE(text.find("  exchanged  224 B sent by a rank in 4 collectives, "), std::string::npos) << text;
   EXPECT_NE(text.find("all_gather x3"), std::string::npos) << text;
 }
 

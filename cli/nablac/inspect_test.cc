@@ -130,7 +130,7 @@ TEST(Notes, IdleAxesOfMeshAreRefused) {
       "func @f(%x: f32[8@dp]) {\n  %y = neg(%x)\n  return %y\n}\n";
   const std::vector<std::string> idle = {"inspect", write("x.nbl", text), "--mesh", "dp=2,tp=4"};
   const Outcome refused = nablac(idle);
-  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.code, 2);
   const char* why = "error[E0901]: --mesh: axis tp: nothing is sharded over it, so that its 4 ranks all compute the same\n";
   EXPECT_TRUE(refused.err.starts_with(why)) << refused.err;
   EXPECT_NE(refused.err.find("--allow-idle-axes"), std::string::npos) << refused.err;

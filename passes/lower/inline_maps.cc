@@ -117,9 +117,17 @@ class Inliner {
       for (size_t d = 0; d < x->args.size(); ++d) at[static_cast<int>(d)] = absorb(x->args[d]);
       Expr inside = kernel_ir::substitute_axes(f.value, at);
       if (!x->guard) return inside;
-      Expr guard = absorb(x->guard);
-      return kernel_ir::select(guard, under_guard(inside, guard), absorb(x->fill));
+      Expr guard = absorb(x->guard), guarded = under_guard(inside, guard);
+      if (is_zero(x->fill) && is_zero_unless_read(guarded)) return guarded;
+      return kernel_ir::select(guard, guarded, absorb(x->fill));
     });
+  }
+  static bool is_zero(const Expr& e) { return e == kernel_ir::constant_int(e->dtype, 0); }
+  // One element, perhaps converted, that is 0 where it is not read: nothing has to choose between it and 0. The factors of
+  // a convolution are such elements, and stay recognisable as a product.
+  static bool is_zero_unless_read(Expr e) {
+    while (e->kind == ExprKind::kCall && e->fn->name == "convert") e = e->args[0];
+    return e->kind == ExprKind::kLoad && e->guard && is_zero(e->fill);
   }
   // Loads inside a guarded value may only happen where the guard holds.
   static Expr under_guard(const Expr& e, const Expr& guard) {
