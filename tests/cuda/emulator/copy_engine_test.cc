@@ -107,7 +107,7 @@ TEST(CopyEngine, MisuseIsFound) {
 
 // One product of a warpgroup: 64 x 8 sums of ones over 64 elements of k, into which `body` puts what may be wrong.
 std::string product(const std::string& body) {
-  return codegen::cuda_prelude() + R"(
+  return std::string(codegen::cuda_prelude()) + R"(
 extern "C" __global__ void boxes(const unsigned short* x, unsigned short* y, const __grid_constant__ nb_tensor_map map0_) {
   NB_SHARED_TILES(nb_bf16, room);
   for (int i = threadIdx.x; i < 128 * 64; i += 128) room[i] = nb_narrow(nb_bf16{}, 1.0f);
