@@ -57,9 +57,10 @@ TEST_F(Faults, RanksThatNeedMoreMemoryThanThereIsDoNotStart) {
                         "limit of its address space");
 }
 
+// One descriptor is free, with which the program is loaded: those that the test's own process left open are closed.
 TEST_F(Faults, ALimitOfDescriptorsIsNamed) {
-  const std::string limited = "ulimit -n 4; exec \"$0\" \"$@\"";
-  std::vector<std::string> args{"-c", limited, kProgram};
+  const std::string limited = "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n 4; exec \"$0\" \"$@\"";
+  std::vector<std::string> args{"-c", limited, "cli/nabla-run"};
   for (const std::string& arg : training(3)) args.push_back(arg);
   Outcome starter = Job("/bin/sh", args).wait();
   EXPECT_EQ(starter.code, 40) << starter.err;
