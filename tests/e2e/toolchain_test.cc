@@ -54,7 +54,7 @@ TEST_F(Toolchain, ACompilerThatLacksRoomOrMemoryIsNoBug) {
     const char* script;
     const char* expected;
   };
-  for (const Case& c : {Case{"echo x > /dev/full", "error[E0803]: cannot write `"},
+  for (const Case& c : {Case{"/bin/echo x > /dev/full", "error[E0803]: cannot write `"},
                         {"echo 'x.s: Disk quota exceeded' >&2; exit 1", "error[E0803]: cannot write `"},
                         {"echo 'virtual memory exhausted: Cannot allocate memory' >&2; exit 1", "error[E0804]: the host compiler ("},
                         {"kill -KILL $$", "error[E0804]: the host compiler ("}}) {
