@@ -11,14 +11,6 @@ namespace {
 using kernel_ir::Expr;
 using kernel_ir::ExprKind;
 
-// The load's indices are the axes of its reader, in order.
-bool at_own_position(const Expr& load, int rank) {
-  if (load->guard || load->args.size() != static_cast<size_t>(rank)) return false;
-  for (int d = 0; d < rank; ++d)
-    if (load->args[d]->kind != ExprKind::kAxis || load->args[d]->ref != d) return false;
-  return true;
-}
-
 struct Sibling {
   std::set<int> reads;  // beside scalars and each other
   size_t nodes = 0;     // of its members' formulas
@@ -35,11 +27,12 @@ std::optional<Sibling> as_sibling(const FusionPlan& plan, const FusionGroup& g, 
     if (!whole || !is_result[m.tensor] || !t.formula.is_map() || t.fence || t.contraction) return std::nullopt;
     for (size_t d = 0; d < m.outer_axes.size(); ++d)
       if (m.outer_axes[d] != static_cast<int>(d)) return std::nullopt;
+    const std::vector<Expr> own_position = kernel_ir::axes_as_indices(m.outer_axes);
     bool inside = true;
     kernel_ir::visit(t.formula.value, [&](const Expr& e) {
       ++out.nodes;
       if (e->kind != ExprKind::kLoad || e->args.empty()) return;
-      inside &= at_own_position(e, t.formula.rank);
+      inside &= !e->guard && e->args == own_position;
       if (!own.count(e->ref)) out.reads.insert(e->ref);
     });
     if (!inside) return std::nullopt;
@@ -56,7 +49,7 @@ class Siblings {
   Siblings(FusionPlan& plan, GroupOrder& order, const SiblingLimits& limits)
       : plan_(plan), order_(order), limits_(limits) {}
 
-  // Unites group `g` with the last one that reads one of the same tensors, or keeps it for those that come.
+  // Unites group `g` with the last group that reads one of the same tensors. If there is none, later groups may join `g`.
   void take(int g, Sibling sibling) {
     int with = g;
     for (int t : sibling.reads)

@@ -400,15 +400,27 @@ def _need_spec(sharding, what):
     return sharding
 
 
+def place_of(rank, dim, mesh):
+    """The number of the shard that a rank has of a dimension, which the axes of a DimSpec cut: the first is major."""
+    place = 0
+    for axis in dim.axes:
+        place = place * mesh.get_axis_size(axis) + mesh.get_coordinate(rank, axis)
+    return place
+
+
+def range_of(n, dim, mesh, rank):
+    """The elements [begin, end) of a dimension of n that a rank has."""
+    length = -(-n // dim.get_total_shards(mesh))
+    place = place_of(rank, dim, mesh)
+    return min(n, place * length), min(n, (place + 1) * length)
+
+
 def _size_of_part(n, spec, mesh, device_id):
     parts = spec.get_total_shards(mesh)
     if isinstance(n, _nabla.Dim):  # known at run time, a multiple of the parts
         return n if parts == 1 else n // parts
-    coordinate = 0
-    for a in spec.axes:
-        coordinate = coordinate * mesh.get_axis_size(a) + mesh.get_coordinate(device_id, a)
-    chunk = -(-n // parts)
-    return min(n, (coordinate + 1) * chunk) - min(n, coordinate * chunk)
+    begin, end = range_of(n, spec, mesh, device_id)
+    return end - begin
 
 
 def compute_local_shape(global_shape, sharding, device_id):

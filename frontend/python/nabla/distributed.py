@@ -11,7 +11,7 @@ import traceback
 
 from . import _nabla
 from ._core import Tensor, asarray
-from ._mesh import is_mesh_and_layout, laid_out, refuse, ShardingSpec, spec_for, spec_of
+from ._mesh import is_mesh_and_layout, laid_out, place_of, range_of, refuse, ShardingSpec, spec_for, spec_of
 
 __all__ = ["all_gather", "all_reduce", "barrier", "broadcast", "finalize", "from_local", "init", "is_initialized",
            "is_main_process", "local_part", "local_rank", "rank", "reduce_scatter", "world_size"]
@@ -184,16 +184,8 @@ def broadcast(array, root=0):
     return _exchange("broadcast", array, lambda shape, size: shape, root=root)
 
 
-def _place_of(rank, dim, mesh):
-    """Which of the parts that the axes of a DimSpec make a rank has."""
-    place = 0
-    for axis in dim.axes:
-        place = place * mesh.get_axis_size(axis) + mesh.get_coordinate(rank, axis)
-    return place
-
-
 def _need_processes_for(what, mesh):
-    """The number of processes: one, which has all of the mesh's ranks, or one for each."""
+    """Returns the number of processes. Raises Error (E0210) unless there is one, or one for each rank of the mesh."""
     size = world_size()
     if size not in (1, mesh.num_devices):
         refuse(f"{what}: mesh {mesh.name} has {mesh.num_devices} ranks, and {size} processes run",
@@ -202,11 +194,12 @@ def _need_processes_for(what, mesh):
 
 
 def from_local(part, sharding):
-    """A tensor of which every process gives its part: an array, or a tensor. `sharding` is a ShardingSpec, or a pair
-    (mesh, P(...)) whose mesh has a rank for each process. Parts have the same shape: a dimension that is cut among s
-    ranks becomes s times as long. Processes that hold the same part give equal arrays; that of the lowest rank is
-    taken. All processes call it together, and each has the whole tensor afterwards. A process that runs alone gives
-    all of it. Raises Error (E0210) for a layout that does not fit, E0614 where shapes or dtypes differ."""
+    """Returns the global tensor of which every process passes its shard: an array, or a tensor. `sharding` is a
+    ShardingSpec, or a pair (mesh, P(...)) whose mesh has a rank for each process. All shards have the same shape. A
+    dimension that is sharded over s ranks is s times as long in the global tensor. Processes that hold the same shard
+    pass equal arrays, and that of the lowest rank is used. All processes call it together, and each stores the global
+    tensor afterwards. If there is one process, it passes the global tensor. Raises Error: E0210 for a sharding that
+    does not fit, E0614 if shapes or dtypes differ between processes."""
     tensor = asarray(part)
     if not isinstance(sharding, ShardingSpec) and not is_mesh_and_layout(sharding):
         raise TypeError("from_local: sharding is a ShardingSpec, or a pair such as (mesh, P(\"dp\")), "
@@ -216,14 +209,14 @@ def from_local(part, sharding):
     if _need_processes_for("from_local", mesh) == 1:
         return laid_out(tensor, spec)
     parts = all_gather(tensor.reshape((1, *tensor.shape)))
-    first = {}  # by the places of a part: the lowest rank that holds it
+    first = {}  # by the places of a shard: the lowest rank that holds it
     for r in range(mesh.num_devices):
-        first.setdefault(tuple(_place_of(r, d, mesh) for d in spec.dim_specs), r)
+        first.setdefault(tuple(place_of(r, d, mesh) for d in spec.dim_specs), r)
     return laid_out(_joined_along(0, (), spec, lambda places: parts[first[places]]), spec)
 
 
 def _joined_along(dim, places, spec, part):
-    """The parts at these places of the first dimensions and at all places of the others, put together."""
+    """Concatenates the shards that have these places in the first dimensions."""
     from .ops import concatenate  # which needs this module
     if dim == len(spec.dim_specs):
         return part(places)
@@ -233,17 +226,13 @@ def _joined_along(dim, places, spec, part):
 
 
 def local_part(x):
-    """This process's part of a tensor that is laid out over as many ranks as there are processes: ceil(n / s) elements
-    of a dimension of n that is cut among s ranks, fewer at the end. All of it without a layout, and in a process that
-    runs alone."""
+    """Returns this process's shard of a tensor. The mesh of the tensor has a rank for each process. A dimension of n
+    that is sharded over s ranks has ceil(n / s) elements in a shard, and fewer in the last ones. Returns the global
+    tensor if it has no sharding, or if there is one process."""
     spec = spec_of(x)
     if spec is None or _need_processes_for("local_part", spec.mesh) == 1:
         return x
-    index = []
-    for n, d in zip(x.shape, spec.dim_specs):
-        length = -(-n // d.get_total_shards(spec.mesh))
-        begin = min(n, _place_of(rank(), d, spec.mesh) * length)
-        index.append(slice(begin, min(n, begin + length)))
+    index = (slice(*range_of(n, d, spec.mesh, rank())) for n, d in zip(x.shape, spec.dim_specs))
     return _nabla.unplaced(x)[tuple(index)]
 
 
