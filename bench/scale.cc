@@ -1,4 +1,4 @@
-// What jobs of thousands of ranks cost, with simulated ranks on this machine.
+// Measures rendezvous, manifests and resume of jobs with thousands of ranks, which are simulated on this machine.
 #include <sched.h>
 
 #include "bench/bench.h"

@@ -39,8 +39,8 @@ Status check_output_name(const Assignment& output);
 /// Writes .npy or .safetensors, by the name's ending, which check_output_name has seen.
 Status write_output(const std::string& path, const std::string& name, const Literal& value);
 
-/// The order of the samples in an epoch: which one stands at a place. Its memory does not grow with the data: up to 65,536 samples
-/// have a table, more are permuted by a formula.
+/// The order of the samples in an epoch: a map from place to sample. Up to 65,536 samples are permuted by a table, and more by a
+/// formula, so that its memory does not grow with the data.
 class Order {
  public:
   /// That of the file.
@@ -77,8 +77,7 @@ class Dataset {
   /// Shape of the array for inputs()[i] that holds `rows` samples.
   std::vector<int64_t> batch_shape(size_t i, int64_t rows) const;
   /// Copies samples order[begin ...] into the inputs' arrays. After the last sample the first ones are repeated.
-  /// Of the batch for inputs()[i] only rows[i] = [begin, end) are copied, and the array has these
-  /// alone.
+  /// Copies only rows[i] = [begin, end) of the batch for inputs()[i]. The array has only these rows.
   void fill(const Order& order, int64_t begin, const std::vector<std::pair<int64_t, int64_t>>& rows,
                std::vector<Literal>& arrays) const;
 

@@ -125,7 +125,7 @@ void Exposition::serve() {
   for (const Client& c : clients) ::close(c.fd);
 }
 
-// Who asks sends its request at once: where too many connect, or descriptors run out, those that came first make room.
+// A client sends its request when it connects. If there are too many clients, or no free descriptors, the oldest ones are closed.
 void Exposition::accept(std::vector<Client>& clients) const {
   for (size_t i = 0; i < kMostClients / 4; ++i) {
     int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);

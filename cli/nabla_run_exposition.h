@@ -16,7 +16,7 @@
 
 namespace nabla::cli {
 
-/// Serves clients from a thread of its own, each for a second at most: who says nothing keeps nobody waiting.
+/// Serves clients from a thread of its own. A client has one second, so that an idle client does not delay the others.
 class Exposition {
  public:
   /// Of a rank of this process; outlives the exposition.
@@ -39,7 +39,7 @@ class Exposition {
 
  private:
   Exposition(int listener, uint16_t port, std::vector<Rank> ranks);
-  /// A connection: what has come of its request, or what is left of its answer.
+  /// A connection, with the bytes of its request that were received, or those of its answer that must still be sent.
   struct Client {
     int fd = -1;
     int64_t end_us = 0;

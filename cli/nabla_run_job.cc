@@ -291,8 +291,8 @@ Status Job::prepare(Reporter& reporter, ArrayFiles& files) {
   return set_sizes();
 }
 
-// Takes the sizes of the next runs from shapes_. Of a batch a process holds the rows that its ranks read, and a session reads no
-// others: what it gets is the address at which the whole batch would begin.
+// Takes the sizes of the next runs from shapes_. A process stores only those rows of a batch that its ranks read. A session gets the
+// address at which the global batch would begin, and reads no other rows.
 Status Job::set_sizes() {
   std::vector<const int64_t*> shapes;
   for (const std::vector<int64_t>& shape : shapes_) shapes.push_back(shape.data());

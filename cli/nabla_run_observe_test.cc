@@ -214,7 +214,7 @@ TEST(Exposition, ClientsCannotHoldIt) {
   ::close(silent);
 }
 
-// As many as there are, before and meanwhile.
+// Idle clients connect before the request and while it is served. They do not delay it.
 TEST(Exposition, IdleConnectionsKeepNobodyWaiting) {
   auto e = Exposition::start(0, {});
   ASSERT_TRUE(e.ok());

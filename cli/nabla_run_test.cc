@@ -472,7 +472,7 @@ TEST(Dataset, AnEpochIsAPermutation) {
       EXPECT_NE(first, all(Order(samples, 1, 1)));
       EXPECT_NE(first, all(Order(samples, 2, 0)));
       EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
-      // As of a random order: half of the neighbours ascend, and half of the first half comes from the first half.
+      // In a random order half of the neighbours ascend, and half of the first half of the places have samples of the first half.
       int64_t ascend = 0, low = 0;
       for (int64_t i = 0; i + 1 < samples; ++i) ascend += first[i] < first[i + 1];
       for (int64_t i = 0; i < samples / 2; ++i) low += first[i] < samples / 2;

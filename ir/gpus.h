@@ -7,7 +7,7 @@
 namespace nabla::ir {
 
 struct GpuModel {
-  const char* name;  ///< words of the driver's name that no other model has, such as "H100 PCIe"
+  const char* name;  ///< the part of the driver's name that identifies the model, such as "H100 PCIe"
   int compute;       ///< 90: the compute capability is 9.0
   int multiprocessors;
   double memory_gbs;                  ///< bytes read and written in device memory
@@ -15,8 +15,8 @@ struct GpuModel {
   double tensor_tflops, f8_tflops;    ///< tensor cores, dense, f32 sums: bf16, and 8-bit floats (0: they take none)
 };
 
-/// The model that a driver calls so: "NVIDIA H200", "NVIDIA A100-SXM4-80GB". Of several that fit, the one with most words. Null: none of
-/// the table.
+/// The model of the GPU whose driver reports this name: "NVIDIA H200", "NVIDIA A100-SXM4-80GB". If several rows match, the one with the
+/// most words is returned. Null if no row matches.
 const GpuModel* find_gpu(std::string_view driver_name);
 
 }  // namespace nabla::ir

@@ -211,7 +211,7 @@ Result<std::vector<PassReport>> run_all(const std::vector<Subject>& subjects, co
   return reports;
 }
 
-// The words of a remark that its kind has: those that name nothing.
+// The kind of a remark: its text without names, places, types and numbers.
 std::string kind_of(const std::string& remark) {
   std::istringstream words(remark);
   std::string out, before;

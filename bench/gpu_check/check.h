@@ -24,8 +24,8 @@ struct Task {
 /// Every task of a plan in the order in which they run: values, libraries, ranks, launches, ceilings, training, kernels.
 std::vector<Task> tasks_of(const nlohmann::json& plan);
 
-/// A figure of the data sheet of the GPU that its driver calls so: of "copy_gbs" what its memory moves, of "f32_tflops" and
-/// "tensor_tflops" what it computes. `otherwise` for a GPU that is not known.
+/// A figure of the data sheet of the GPU whose driver reports the name `gpu`. `what` is "copy_gbs", its memory bandwidth, or
+/// "f32_tflops" or "tensor_tflops". Returns `otherwise` for a GPU that is not known.
 double sheet_of(const std::string& gpu, const std::string& what, double otherwise);
 
 /// What the tasks of one process share.

@@ -144,7 +144,7 @@ void add_large_products(Kinds& kinds, const Scale& s) {
             [](In x) -> Out { return {matmul(convert(x[0], f32), transpose(convert(x[1], f32)))}; });
 }
 
-// Attention of halves with 64, 128 and 256 features, where two heads of queries share one of keys, with a mask of numbers.
+// Attention in f16 and bf16 with 64, 128 and 256 features, grouped heads (two of queries share one of keys), and an added mask.
 void add_wide_attention(Kinds& kinds, const Scale& s) {
   for (int64_t features : {64, 128, 256}) {
     const int64_t batch = 2, heads = s.of(4, 2), queries = s.of(200, 70), keys = s.of(264, 72);

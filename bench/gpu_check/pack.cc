@@ -116,7 +116,7 @@ class Packer {
     }
     return training("gpt2", gpt2::make_program(o), o.batch * o.context, o.vocabulary, {.library = false});
   }
-  // Utilisation counts the FLOPs of the model: what kernels compute twice is no use to it.
+  // Model FLOPs utilisation counts the FLOPs of the model only, and not those that kernels compute again.
   Status training(const std::string& name, const Program& program, int64_t tokens, int64_t vocabulary, driver::CompileOptions options) {
     nlohmann::json report;
     NABLA_TRY(compile(program, name, target_, std::move(options), &report));

@@ -24,7 +24,7 @@ Status run(exec::Session& session, int entry, const std::vector<Literal>& inputs
 /// The same by the entry's name with random inputs, for its effect on state.
 Status run_once(exec::Session& session, const std::string& entry, int64_t integers, std::mt19937_64& random);
 
-/// What nvidia-smi says of the first GPU: figures such as "name,clocks.sm", with commas between; empty: it is not there.
+/// The values of `figures`, such as "name,clocks.sm", that nvidia-smi reports for the first GPU. Empty if there is no nvidia-smi.
 std::string nvidia_smi(const std::string& figures);
 /// Seconds of a clock that only runs forward.
 double now();

@@ -174,7 +174,7 @@ std::string failure_of(const Job& job) {
 // Waits for all compilers of these files. Where some of the user's are refused, each of them has its diagnostic.
 Status ended(const std::vector<Job>& running, const SourceFile* sources, const std::string& compiler, Workspace& work) {
   Diagnostics users;
-  std::optional<Diagnostic> lack;  // of the machine: what the compilers say then is no fault of the code
+  std::optional<Diagnostic> lack;  // the machine had no room or memory; the messages of the compilers are then no fault of the code
   std::optional<size_t> ours;
   std::string how;
   for (size_t i = 0; i < running.size(); ++i) {

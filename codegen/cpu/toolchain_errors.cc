@@ -15,8 +15,8 @@
 namespace nabla::codegen {
 namespace {
 
-// Below this no compiler of ours can end: what it has begun to write is removed when it fails, so that a log in another language is
-// the only other sign.
+// With less free space than this no compiler can finish. Its log may be in another language, and it removes its files when it fails.
+// The free space is then the only sign of a full disk.
 constexpr uint64_t kLeastRoom = 64 << 10;
 
 bool has_no_room(const std::string& folder) {

@@ -11,8 +11,8 @@ namespace nabla::codegen {
 /// E0502: the log's first lines. `how`: "g++, exit status 1"; `what` is the file, or the link.
 Diagnostic refused_ours(const std::string& log, const std::string& how, const std::string& what,
                         const std::string& folder);
-/// What the machine lacked when a compiler failed, which is no fault of the code: E0803 for room where it writes (`folder`), E0804
-/// for memory or processes. Nothing if the log and the folder tell of no such lack. `how` and `what` as for refused_ours.
+/// The error if a compiler failed because of the machine: E0803 if `folder` has no free space, E0804 if memory or processes are
+/// missing. Nothing if neither the log nor the folder shows this. `how` and `what` are those of refused_ours.
 std::optional<Diagnostic> short_of(const std::string& log, const std::string& how, const std::string& what,
                                    const std::string& folder);
 /// E0504 of a link that fails for want of a library; nothing where the log speaks of something else.

@@ -19,8 +19,8 @@ Expr unguarded(const Expr& e) {
     return x->kind == ExprKind::kLoad ? load(x->dtype, x->ref, x->args) : Expr();
   });
 }
-// Where both factors are 0 under one guard, the one whose place does not follow from the guard's axes needs none: tiles
-// multiply it by 0. Infinities in it then give NaN, as in cuDNN.
+// Both factors have the same guard and are 0 outside of it. The factor whose indices do not use all axes of the guard is
+// read without it: it is multiplied by the other factor, which is 0. An infinity in it then gives NaN, as in cuDNN.
 void drop_second_guard(const Kernel& k, Expr& lhs, Expr& rhs) {
   const Expr a = load_of(lhs), b = load_of(rhs);
   if (!a->guard || !b->guard || !(a->guard == b->guard)) return;

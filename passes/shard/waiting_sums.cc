@@ -40,7 +40,7 @@ bool WaitingSums::take(const Node& n) {
   const ValueId result = n.results[0];
   if (free.empty() && !only_added_[static_cast<size_t>(result)]) return false;
   if (pending.size() == 2 && pending_(pending[0]) != pending_(pending[1])) {
-    // Sums over other axes are made apart: what waited is added as the program does it.
+    // The two operands are pending over different axes, so they cannot be added. Additions that waited are computed now.
     for (ValueId id : free) {
       const Terms terms = waiting_.at(id);
       waiting_.erase(id);

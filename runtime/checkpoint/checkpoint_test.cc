@@ -381,7 +381,7 @@ TEST(Manifest, ItsSizeDoesNotGrowWithRanksTimesLeaves) {
   EXPECT_EQ(got->pieces_of(2047)->size(), 450u);  // of those that are sharded over both axes
 }
 
-// The placements of the bundle's table say what the ranks themselves say.
+// The placements that follow from the bundle's table are those that the ranks themselves report.
 TEST(Manifest, ALayoutIsThatOfTheRanks) {
   auto bundle = format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(*format::two_classes().bytes())), "test");
   ASSERT_TRUE(bundle.ok());

@@ -124,7 +124,7 @@ bool read_digits(Reader& r, const Json& json, Placement& to) {
   return true;
 }
 
-/// `piece` of version 1 stands for itself; its cuts have no digits, and it says where it is in its file.
+/// A `piece` of version 1 is one shard in one file. Its cuts have no digits, and it has its offset in the file.
 bool read_placement(Reader& r, const Json& json, const Manifest& of, bool piece, Placement& to) {
   std::vector<int64_t> begin, extent;
   if (!r.number(json, "leaf", to.leaf, of.leaves.size()) || !r.number(json, piece ? "file" : "first", to.first, of.files.size()) ||

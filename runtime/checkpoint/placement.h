@@ -25,7 +25,7 @@ struct Cut {
 
 /// Parts of a leaf. File `first` has part 0 of every dimension, and the files that differ from it in the digits of the cuts have the
 /// others. Example: f32[8,6] over 4 files with cuts {0, 2, (stride 1, count 4)} and {0, 6, none}: file r has rows 2r and 2r + 1.
-/// What lies beyond the leaf is padding and in no file.
+/// Elements beyond the end of the leaf are padding, and no file has them.
 struct Placement {
   int leaf = 0;
   uint32_t first = 0;
@@ -42,7 +42,7 @@ struct Placement {
   bool is_sound(uint32_t files) const;
 };
 
-/// What all ranks of a program have of its state.
+/// The shards of the state that every rank of a program has.
 class Layout {
  public:
   struct Share {

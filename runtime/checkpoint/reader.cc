@@ -155,7 +155,7 @@ Status Checkpoint::load(exec::Session& session, const Layout& layout, uint32_t r
   return session.set_pieces(NABLA_TRY(views(leaves_of(session), layout, rank)));
 }
 
-// Every process tells the first one what it has found, which tells all: with N ranks that is 2 N questions to the store.
+// Every process reports to the first one what it has found, and the first one publishes one verdict: 2 N reads of the store for N ranks.
 Result<std::optional<Checkpoint>> find(const Wanted& wanted, const std::vector<Leaf>& leaves, const Party& party) {
   std::optional<Chooser> chooser;
   if (party.first()) chooser.emplace(wanted, leaves);

@@ -23,11 +23,11 @@ class Checkpoint {
   static Result<Checkpoint> open(const std::string& folder);
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
-  /// Reads a file whole. E0104 when its size or checksum is another, or when it is too small for its pieces. `keep`: it is needed
-  /// again, and stays open.
+  /// Reads all of a file. E0104 if its size or checksum differs, or if it is too small for its pieces. With `keep` the file stays open,
+  /// because it is needed again.
   Status check_file(uint32_t file, bool keep = false);
-  /// Fills what the ranks here have. The model is the same (check_model), and files are checked. `layout` and `rank`: of the one
-  /// rank here, if others run elsewhere.
+  /// Loads the shards of the ranks in this process. Requires the same model (check_model) and checked files. `layout` and `rank` are
+  /// needed if this process runs one of several ranks.
   Status load(exec::Session& session, const Layout& layout = {}, uint32_t rank = 0);
   /// What `load` passes to Session::set_pieces: the pieces of the files that have something of what the rank needs. Other files are
   /// not opened. The views live as long as the checkpoint.

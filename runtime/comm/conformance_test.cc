@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Rounds, Engines,
                                                               std::vector<uint32_t>{2, 4})),
                          name_of);
 
-/// Counts what a rank sends, and how often it asks whether a message has come.
+/// Counts the messages and bytes that a rank sends, and how often it tests for the arrival of a message.
 class Counting final : public Transport {
  public:
   Counting(std::unique_ptr<Transport> end, std::atomic<int64_t>& sends, std::atomic<int64_t>& tests)

@@ -243,7 +243,8 @@ class Rank final : public Communicator {
     const std::vector<uint32_t>& members = e.group->members;
     const uint32_t n = static_cast<uint32_t>(members.size()), me = e.group->me;
     if (c.kind == CollectiveKind::Broadcast) {
-      // The children of a place in the tree have one more bit set, below its lowest one; the largest subtree comes first.
+      // A binomial tree: a child's place is its parent's with one more bit set, below the parent's lowest bit. The largest subtree is
+      // sent first.
       const uint32_t place = (me + n - c.root) % n;
       uint32_t below = place == 0 ? std::bit_ceil(n) : place & (~place + 1);
       while ((below /= 2) > 0)

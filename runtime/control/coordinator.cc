@@ -161,7 +161,7 @@ class Coordinator::Server {
     }
   }
 
-  // Where descriptors have run out. Who waits to be accepted would wait for the whole of the joining time, and nobody would know why.
+  // If no descriptor is free, ranks that connect cannot be accepted. They would wait until the time for joining is over, without a reason.
   void no_connection(int problem) {
     if (problem != EMFILE && problem != ENFILE) return;
     auto nobody = std::find_if(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank < 0 && !c->dead; });
@@ -428,7 +428,7 @@ class Coordinator::Server {
   }
 
   void look_for_progress() {
-    // Who has come least far keeps the others waiting.
+    // The rank with the least progress keeps the others waiting.
     uint64_t least = UINT64_MAX;
     int64_t least_waiting_us = INT64_MAX;
     for (const Rank& r : ranks_)
@@ -441,13 +441,13 @@ class Coordinator::Server {
         waits.warned = false;
         continue;
       }
-      // Nobody computes, and all have waited nearly as long as this one: nobody is to come.
+      // No rank computes, and all have waited nearly as long as this one. So no further rank will take part in its exchange.
       if (least_waiting_us >= waits.waiting_us / 2) return look_at_stuck(least, waited > allowed);
       if (waits.warned && waited <= allowed) continue;
       std::vector<uint32_t> late;
       for (uint32_t r = 0; r < ranks_.size(); ++r)
         if (!ranks_[r].left && ranks_[r].sequence == least && (ranks_[r].waiting_us == 0 || least < waits.sequence)) late.push_back(r);
-      // What a process that stands has said last is old: it may seem to wait, too.
+      // The last report of a process that is stopped is old. By that report it may seem to wait, like the others.
       std::vector<uint32_t> silent;
       for (uint32_t r = 0; r < ranks_.size(); ++r)
         if (!ranks_[r].left && seconds_since(ranks_[r].heard) > options_.lost_s / 2) silent.push_back(r);

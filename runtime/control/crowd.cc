@@ -39,7 +39,7 @@ Status take(Client& c) {
   return n == 0 ? Status(error(Code::kCoordinatorLost, "the coordinator has closed a connection")) : Ok{};
 }
 
-/// Reads what comes until all clients are served.
+/// Reads the messages of the coordinator until all clients are served.
 Status until(std::vector<Client>& clients, const std::function<bool(const Client&)>& served, const char* what) {
   for (auto begin = Clock::now();;) {
     std::vector<pollfd> set;

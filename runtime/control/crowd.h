@@ -7,8 +7,8 @@
 
 namespace nabla::control {
 
-/// Ranks come to a coordinator, all but rank 0 ask its store for `keys` keys each before rank 0 puts them, get their values, and
-/// leave. Returns the seconds from the first connection to the end of the job. An error if any rank gets no answer.
+/// Ranks join a coordinator. All but rank 0 ask its store for `keys` keys each. Then rank 0 puts these keys, the others get their
+/// values, and all leave. Returns the seconds from the first connection to the end of the job. An error if any rank gets no answer.
 Result<double> meet(uint32_t ranks, uint32_t keys);
 
 }  // namespace nabla::control

@@ -17,7 +17,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 }  // namespace
 
-// Where it is another option with each, the one that the other does not have later is missing there.
+// Options are compared line by line. If the first lines that differ are of two options, the one that the other rank has in no later
+// line is missing there.
 Diagnostic other_job(uint32_t rank, const std::string& job, uint32_t other, const std::string& other_job) {
   std::vector<std::string> ours = lines_of(job), theirs = lines_of(other_job);
   size_t i = 0;

@@ -1,4 +1,4 @@
-// What the coordinator tells of ranks that differ from the others: in how they were started, and in how long they take.
+// Reports of the coordinator on ranks that differ from the others: they were started with other options, or are slower.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace nabla::control {
 /// Two ranks were started with other options, a line each, as "--seed\t7". E0614 with the first line by which they differ.
 Diagnostic other_job(uint32_t rank, const std::string& job, uint32_t other, const std::string& other_job);
 
-/// Finds the rank that the others wait for. Nothing fails then, and only how the ranks share their time tells of it.
+/// Finds the rank that the others wait for. A slow rank causes no error, so it is found by the time that each rank spends waiting.
 class SlowRanks {
  public:
   /// Once in `window_s`, a line that names the rank which in that time waited so much less than every other one that it holds them up.

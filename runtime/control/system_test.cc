@@ -71,7 +71,7 @@ TEST(System, DescriptorsThatRunOutAreNamedWithTheirLimit) {
   EXPECT_EQ(connect_to(coordinator->address(), 0.1).errors()[0].code, Code::kOutOfMemory);
 }
 
-// Without a word the ranks that are not accepted would wait for all of the joining time.
+// Without this error the ranks that are not accepted would wait until the time for joining is over.
 TEST(System, ACoordinatorWithoutDescriptorsSaysHowManyRanksHaveCome) {
   auto coordinator = coordinator_of(8);
   std::vector<Socket> clients;
@@ -170,7 +170,7 @@ struct Broken {
     EXPECT_TRUE(made.ok()) << to_string(made.errors());
     return std::move(*made);
   }
-  /// What a rank is told within some seconds; nothing: its run goes on.
+  /// The error that a rank receives within `seconds`. Nothing if its run continues.
   std::optional<Diagnostic> told(int rank, double seconds) const {
     for (int i = 0; i < seconds * 100; ++i) {
       if (auto v = members[rank]->verdict()) return v;
@@ -180,7 +180,7 @@ struct Broken {
   }
 };
 
-// F10: where all is lost that comes from the rank, where all is lost that comes to it, and where both are.
+// F10: the messages from the rank are lost, or those to it, or both.
 TEST(Matrix, ARankThatIsCutOffIsNamedAndEnds) {
   for (auto [from_rank, to_rank] : {std::pair{true, true}, {true, false}, {false, true}}) {
     Broken job;
@@ -220,7 +220,7 @@ TEST(Matrix, AConnectionThatIsResetEndsAll) {
   EXPECT_EQ(cut->code, Code::kCoordinatorLost);
 }
 
-// F9: what is allowed grows with what is sent.
+// F9: the deadline of an exchange grows with its bytes.
 TEST(Matrix, ADeadlineIsThatOfTheBytes) {
   for (uint64_t mebibytes : {0, 60}) {
     Broken job(0.3);
@@ -235,7 +235,7 @@ TEST(Matrix, ADeadlineIsThatOfTheBytes) {
   }
 }
 
-// F6: a process of an earlier start that goes on when the job is at its next one.
+// F6: a process of an earlier start of the job still runs after the job was started again.
 TEST(Matrix, ARankOfAnEarlierStartIsToldAndLeavesNoTrace) {
   auto now = Coordinator::start({.token = "secret", .ranks = 1, .epoch = 1});
   ASSERT_TRUE(now.ok());

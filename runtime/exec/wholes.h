@@ -26,8 +26,8 @@ struct Part {
   }
 };
 
-/// A tensor of all ranks together. What a rank has of it is computed from the placement of its class: a process holds parts of its own
-/// ranks alone, however many there are elsewhere.
+/// A global tensor. The shard of a rank is computed from the placement of its class. A process stores only the shards of its own
+/// ranks, so its memory does not grow with the number of ranks elsewhere.
 class Whole {
  public:
   /// As the bundle's table has it, which outlives it. `class_of`: by rank; outlives it. `here`: the ranks of this process.

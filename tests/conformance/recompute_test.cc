@@ -54,7 +54,7 @@ int64_t products(const driver::CompiledModule& m) {
   auto is_product = [&](int node) { return flat.nodes[static_cast<size_t>(node)].op->lower == ir::Lowering::kContraction; };
   return std::ranges::count_if(planned.nodes, [&](const ir::Node& n) { return std::ranges::any_of(n.computes, is_product); });
 }
-// What the report says of a step: FLOPs that run, or those of the model.
+// The FLOPs of a step in the report: `what` is "flops", those that run, or "model_flops".
 int64_t reported(const driver::CompiledModule& m, const char* what) {
   for (const auto& entry : nlohmann::json::parse(m.report)["entries"])
     if (entry["name"] == "step") return entry[what];

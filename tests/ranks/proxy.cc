@@ -54,7 +54,7 @@ Proxy::~Proxy() {
 void Proxy::serve() {
   while (!quit_) {
     std::vector<pollfd> set{{listener_, POLLIN, 0}};
-    // A held end is not asked: its bytes stay in the system's buffers, as those behind a network that is cut off do.
+    // An end that is held back is not read. Its bytes stay in the system's buffers, as if the network were cut.
     for (auto [a, b] : pairs_) set.insert(set.end(), {{hold_here_ ? -1 : a, POLLIN, 0}, {hold_there_ ? -1 : b, POLLIN, 0}});
     ::poll(set.data(), set.size(), 20);
     if (reset_.exchange(false)) {

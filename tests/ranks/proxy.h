@@ -19,8 +19,7 @@ class Proxy {
   int port() const { return port_; }
   /// Resets what is connected, at both ends; who comes later is let through.
   void reset() { reset_ = true; }
-  /// Keeps to itself what comes from who has connected here, or from the other end, or both, until both are false: then all of it is
-  /// handed on.
+  /// Holds back the bytes of the client, or of the other end, or of both. When both are false, all of these bytes are sent on.
   void hold(bool from_here, bool from_there) { hold_here_ = from_here, hold_there_ = from_there; }
 
  private:

@@ -361,7 +361,7 @@ TEST(Layouts, ZerosArePendingSums) {
   EXPECT_EQ(exchanges(one, " %s = select(%p, %a, %z)\n %r = add(%s, %b)\n"), "all_reduce all_reduce");
 }
 
-// Pending terms of a sum are added before ranks combine them, in whichever order the program adds them to what is complete.
+// A sum may have pending terms and complete ones. Ranks add the pending terms first, for every order of the program, and exchange once.
 TEST(Layouts, PendingTermsAreAddedFirst) {
   auto exchanges = [](const std::string& sum) {
     return collectives(make("dp=2, tp=2", "%x: f32[8@dp,4], %y: f32[6@dp,4], %z: f32[2@dp,4], %u: f32[2@tp,4], %g: f32[4@{}], "

@@ -113,10 +113,10 @@ struct Meeting {
 
 constexpr const char* kLateHelp =
     "see what those ranks do instead; nabla.distributed.init(timeout=...) sets how long others wait for them";
-constexpr int64_t kLongestCall = 64 << 10;  // bytes of what a call says
+constexpr int64_t kLongestCall = 64 << 10;  // bytes of the description of a call
 
-// Two texts of calls without the most of what they have in common. What differs is shown with the name of the call, and
-// with the list's entry in which the difference begins.
+// Shortens the descriptions of two calls. The name of the call stays, then follows the first argument that differs. The arguments
+// before it are equal, and "..." replaces them.
 std::pair<std::string, std::string> shortened(const std::string& a, const std::string& b) {
   constexpr size_t kShown = 200;
   size_t same = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
