@@ -68,7 +68,7 @@ Result<Measurement> auto_shard_12() {
 Result<Measurement> shard_96() { return against_budget(NABLA_TRY(shard_seconds({96}, kCluster))[0], "s", 5); }
 
 // The language model, its batches cut along `ranks` ranks of a thread each; one rank has two threads.
-Result<double> step_seconds(int64_t ranks, bool deterministic = false) {
+Result<double> sharded_step_seconds(int64_t ranks, bool deterministic = false) {
   ir::Module m = charlm::make_program({}).module();
   m.meshes = {{"pod", {{"dp", ranks}}, nullptr}};
   const ir::Entry& step = *m.find_entry("step");
@@ -91,7 +91,7 @@ Result<double> step_seconds(int64_t ranks, bool deterministic = false) {
 Result<Measurement> two_ranks() {
   double best = 1e9;  // ratio of measurements side by side
   for (int round = 0; round < 3; ++round) {
-    double two = NABLA_TRY(step_seconds(2)), one = NABLA_TRY(step_seconds(1));
+    double two = NABLA_TRY(sharded_step_seconds(2)), one = NABLA_TRY(sharded_step_seconds(1));
     best = std::min(best, two / one);
   }
   return against_budget(best, "", 1.1);
@@ -101,7 +101,7 @@ Result<Measurement> two_ranks() {
 Result<Measurement> deterministic_price() {
   double best = 1e9;
   for (int round = 0; round < 3; ++round) {
-    double price = NABLA_TRY(step_seconds(2, true)), plain = NABLA_TRY(step_seconds(2));
+    double price = NABLA_TRY(sharded_step_seconds(2, true)), plain = NABLA_TRY(sharded_step_seconds(2));
     best = std::min(best, price / plain);
   }
   return Measurement{best, ""};
@@ -223,7 +223,7 @@ Result<Measurement> ranks_1024(double Compiled::*what, double budget) {
   return against_budget(many.*what / few.*what, "", budget);
 }
 
-Result<Measurement> scaling() {
+Result<Measurement> pod_scaling() {
   std::vector<int> depths{12, 24, 48, 96};
   return against_budget(growth(depths, NABLA_TRY(shard_seconds(depths, kPod))), "exponent", 1.15);
 }
@@ -254,7 +254,7 @@ std::vector<Bench> shard_benches() {
        [](const Paths&) { return ranks_1024(&Compiled::seconds, 2); }},
       {"ranks_1024_vs_8_bytes", "size of these bundles",
        [](const Paths&) { return ranks_1024(&Compiled::bytes, 1.1); }},
-      {"shard_scaling", "growth of that with 12 to 96 blocks", [](const Paths&) { return scaling(); }},
+      {"shard_scaling", "growth of that with 12 to 96 blocks", [](const Paths&) { return pod_scaling(); }},
   };
 }
 

@@ -25,7 +25,7 @@ Result<format::ArrayResults> read_archive(const std::string& path) {
   return npz ? format::each_of_npz(file->bytes(), path) : format::each_of_safetensors(file->bytes(), path);
 }
 
-std::vector<std::string> names_of(const format::ArrayResults& arrays) {
+std::vector<std::string> array_names(const format::ArrayResults& arrays) {
   std::vector<std::string> out;
   for (const auto& [name, array] : arrays) out.push_back(name);
   return out;
@@ -40,7 +40,7 @@ std::string listed(const std::vector<std::string>& names) {
 Result<Literal> pick(const format::ArrayResults& arrays, const std::string& name, const std::string& path) {
   for (const auto& [key, array] : arrays)
     if (key == name) return array;
-  std::vector<std::string> names = names_of(arrays);
+  std::vector<std::string> names = array_names(arrays);
   return error(Code::kUnknownInput, "{} has no array `{}`; its arrays are {}{}", path, name, listed(names),
                did_you_mean(name, names));
 }
@@ -191,7 +191,7 @@ Result<Dataset> Dataset::load(const JobOptions& job, const EntryInfo& entry, con
       if (mapped) return option_error("leave one out", "input `{}` has both --input and --map", name);
       continue;
     }
-    std::vector<std::string> names = names_of(arrays);
+    std::vector<std::string> names = array_names(arrays);
     if (!mapped && std::find(names.begin(), names.end(), array) == names.end()) continue;
     Literal value = NABLA_TRY(pick(arrays, array, path));
     std::string what = fmt::format("array `{}` of {}", array, path);
@@ -199,7 +199,7 @@ Result<Dataset> Dataset::load(const JobOptions& job, const EntryInfo& entry, con
   }
   if (data.inputs_.empty())
     return error(Code::kUnknownInput, "no array of {} feeds an input of entry `{}`: the arrays are {}, the inputs {}",
-                 path, entry.name, listed(names_of(arrays)), listed(input_names));
+                 path, entry.name, listed(array_names(arrays)), listed(input_names));
   return data;
 }
 

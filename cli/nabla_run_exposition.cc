@@ -31,7 +31,7 @@ std::string label(const std::string& text) {
   return out;
 }
 
-std::string number(double value) {
+std::string shown(double value) {
   if (std::isnan(value)) return "NaN";
   return std::isinf(value) ? (value > 0 ? "+Inf" : "-Inf") : fmt::format("{:.9g}", value);
 }
@@ -86,9 +86,9 @@ std::string Exposition::text() const {
     begin("nabla_step", "gauge", "The step that was done last.");
     out += fmt::format("nabla_step {}\n", step_);
     begin("nabla_steps_per_second", "gauge", "Over the last second or more.");
-    out += fmt::format("nabla_steps_per_second {}\n", number(per_second_));
+    out += fmt::format("nabla_steps_per_second {}\n", shown(per_second_));
     if (!metrics_.empty()) begin("nabla_metric", "gauge", "Scalar outputs of the step that was done last.");
-    for (const auto& [name, value] : metrics_) out += fmt::format("nabla_metric{{name=\"{}\"}} {}\n", label(name), number(value));
+    for (const auto& [name, value] : metrics_) out += fmt::format("nabla_metric{{name=\"{}\"}} {}\n", label(name), shown(value));
   }
   if (ranks_.empty()) return out;
   begin("nabla_exchanged_bytes_total", "counter", "Payload of the exchanges that a rank has begun.");
@@ -97,7 +97,7 @@ std::string Exposition::text() const {
   begin("nabla_rank_wait_seconds_total", "counter", "How long a rank has waited in exchanges.");
   for (const Rank& r : ranks_)
     out += fmt::format("nabla_rank_wait_seconds_total{{rank=\"{}\"}} {}\n", r.rank,
-                       number(static_cast<double>(r.board->waited_us.load()) / 1e6));
+                       shown(static_cast<double>(r.board->waited_us.load()) / 1e6));
   return out;
 }
 

@@ -19,17 +19,17 @@ std::optional<std::string> text(const Env& env, const char* name) {
   return value;
 }
 
-Result<std::optional<uint32_t>> number(const Env& env, const char* name) {
+Result<std::optional<uint32_t>> number_in(const Env& env, const char* name) {
   std::optional<std::string> value = text(env, name);
   if (!value) return std::optional<uint32_t>();
   uint32_t n = 0;
   auto [end, problem] = std::from_chars(value->data(), value->data() + value->size(), n);
   if (problem != std::errc() || end != value->data() + value->size() || n > kMostRanks)
-    return option_error(fmt::format("set {} to a number up to {}, or unset it", name, kMostRanks),
+    return option_error(fmt::format("set {} to a number_in up to {}, or unset it", name, kMostRanks),
                         "the environment has {}={}, which is no {}", name, *value,
                         std::string_view(name) == "MASTER_PORT"   ? "port"
-                        : std::string_view(name) == "NABLA_EPOCH" ? "number of a start"
-                                                                  : "number of ranks");
+                        : std::string_view(name) == "NABLA_EPOCH" ? "number_in of a start"
+                                                                  : "number_in of ranks");
   return std::optional<uint32_t>(n);
 }
 
@@ -54,7 +54,7 @@ bool is_host(const std::string& name) {
 }
 
 std::string one_of(const char* name, uint32_t ranks) {
-  return ranks < 2 ? fmt::format("set {} to 0", name) : fmt::format("set {} to a number from 0 to {}", name, ranks - 1);
+  return ranks < 2 ? fmt::format("set {} to 0", name) : fmt::format("set {} to a number_in from 0 to {}", name, ranks - 1);
 }
 
 /// Are the numbers of ranks of one machine some that can be?
@@ -70,12 +70,12 @@ Status check_local(const std::string& of, const Names& names, const Launched& l)
 }
 
 Result<std::optional<Launched>> named(const Names& names, const Env& env) {
-  std::optional<uint32_t> rank = NABLA_TRY(number(env, names.rank)), ranks = NABLA_TRY(number(env, names.ranks));
+  std::optional<uint32_t> rank = NABLA_TRY(number_in(env, names.rank)), ranks = NABLA_TRY(number_in(env, names.ranks));
   bool torch = std::string_view(names.by) == "torchrun", own = std::string_view(names.rank) == "NABLA_RANK";
   if (!rank && !((torch || own) && ranks)) return std::optional<Launched>();
   const char* index = env("JOB_COMPLETION_INDEX");
   if (!rank && own && index != nullptr && *index == 0)
-    return option_error(fmt::format("set NABLA_RANK to the number of this rank, 0 to {}", *ranks - 1),
+    return option_error(fmt::format("set NABLA_RANK to the number_in of this rank, 0 to {}", *ranks - 1),
                         "the environment has {}={} and an empty JOB_COMPLETION_INDEX", names.ranks, *ranks);
   if (!rank && own && index != nullptr) return std::optional<Launched>();
   std::string of = own ? "" : fmt::format(" of {}", names.by);
@@ -87,8 +87,8 @@ Result<std::optional<Launched>> named(const Names& names, const Env& env) {
     return option_error(one_of(names.rank, *ranks), "the environment{} has {}={} and {}={}: ranks count from 0", of, names.rank, *rank,
                         names.ranks, *ranks);
   Launched out{.by = own ? names.by : fmt::format("{} ({})", names.by, names.rank), .rank = *rank, .ranks = *ranks, .mpi = names.mpi};
-  if (names.local_rank != nullptr) out.local_rank = NABLA_TRY(number(env, names.local_rank));
-  if (names.local_ranks != nullptr) out.local_ranks = NABLA_TRY(number(env, names.local_ranks));
+  if (names.local_rank != nullptr) out.local_rank = NABLA_TRY(number_in(env, names.local_rank));
+  if (names.local_ranks != nullptr) out.local_ranks = NABLA_TRY(number_in(env, names.local_ranks));
   (void)NABLA_TRY(check_local(of, names, out));
   return std::optional<Launched>(std::move(out));
 }
@@ -97,7 +97,7 @@ Result<std::optional<Launched>> named(const Names& names, const Env& env) {
 Result<std::string> rendezvous_of(const Env& env) {
   if (auto own = text(env, "NABLA_RENDEZVOUS")) return *own;
   auto host = text(env, "MASTER_ADDR");
-  std::optional<uint32_t> port = NABLA_TRY(number(env, "MASTER_PORT"));
+  std::optional<uint32_t> port = NABLA_TRY(number_in(env, "MASTER_PORT"));
   if (!host || !port) return std::string();
   uint32_t next = text(env, "TORCHELASTIC_USE_AGENT_STORE") == "True" ? 1 : 0;
   if (*port == 0 || *port + next > 65535)
@@ -126,8 +126,8 @@ Result<Launched> launched(const RankFlags& flags, const Env& env) {
   } else {
     for (const Names& names : kLaunchers) {
       // A task alone, and a batch script, are no rank.
-      if (std::string_view(names.by) == "SLURM" && NABLA_TRY(number(env, "SLURM_NTASKS")).value_or(1) < 2 &&
-          NABLA_TRY(number(env, "SLURM_PROCID")).value_or(0) == 0)
+      if (std::string_view(names.by) == "SLURM" && NABLA_TRY(number_in(env, "SLURM_NTASKS")).value_or(1) < 2 &&
+          NABLA_TRY(number_in(env, "SLURM_PROCID")).value_or(0) == 0)
         continue;
       std::optional<Launched> found = NABLA_TRY(named(names, env));
       if (!found) continue;
@@ -135,7 +135,7 @@ Result<Launched> launched(const RankFlags& flags, const Env& env) {
       break;
     }
   }
-  if (!out.by.empty()) out.epoch = NABLA_TRY(number(env, "NABLA_EPOCH")).value_or(0);
+  if (!out.by.empty()) out.epoch = NABLA_TRY(number_in(env, "NABLA_EPOCH")).value_or(0);
   if (!out.by.empty()) out.rendezvous = flags.rendezvous.empty() ? NABLA_TRY(rendezvous_of(env)) : flags.rendezvous;
   return out;
 }

@@ -113,7 +113,7 @@ Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
   return hosts;
 }
 
-std::string names_of(const std::vector<Host>& hosts) {
+std::string host_names(const std::vector<Host>& hosts) {
   std::string out;
   for (const Host& h : hosts) out += (out.empty() ? "" : ", ") + h.name;
   return out;
@@ -157,7 +157,7 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   bool came = std::all_of(views.begin(), views.end(), [](const control::RankView& v) { return v.joined || v.left; });
   Code why = cause.ok() ? Code::kInterrupted : cause.errors().front().code;
   if (!hosts.empty() && (why == Code::kRanksDisagree || (why == Code::kPeerLost && !came)))
-    cause.errors().front().notes.push_back("they were to run on " + names_of(hosts) +
+    cause.errors().front().notes.push_back("they were to run on " + host_names(hosts) +
                                             ": `ssh HOST true` must come back, and nabla-run be there");
   (void)NABLA_TRY(std::move(cause));
   (void)NABLA_TRY(std::move(printed));

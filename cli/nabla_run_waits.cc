@@ -25,7 +25,7 @@ double share(const RankView& r) {
 }
 bool less(const RankView& a, const RankView& b) { return share(a) < share(b); }
 
-std::string bytes_str(double bytes) {
+std::string moved_bytes_str(double bytes) {
   const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
   size_t unit = 0;
   for (; bytes >= 1000 && unit < 4; ++unit) bytes /= 1000;
@@ -44,7 +44,7 @@ std::string progress_line(const std::vector<RankView>& before, const std::vector
     bytes += static_cast<double>(now[i].exchanged_bytes - before[i].exchanged_bytes) / seconds;
     if (i == 0) runs = static_cast<double>(now[0].run - before[0].run) / seconds;
   }
-  if (runs >= 0) out += fmt::format("  {:.1f} runs/s  {}/s exchanged", runs, bytes_str(bytes));
+  if (runs >= 0) out += fmt::format("  {:.1f} runs/s  {}/s exchanged", runs, moved_bytes_str(bytes));
   if (!now[0].says.empty()) out += "  " + printable(now[0].says);
   auto [least, most] = std::minmax_element(now.begin(), now.end(), less);
   if (share(*most) > 0)

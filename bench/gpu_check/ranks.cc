@@ -139,7 +139,7 @@ Result<std::vector<double>> losses(const std::string& file) {
 }
 
 // nabla-run, which trains a bundle of the check's folder and writes its losses into a file of `folder`.
-Words training(const Check& check, const json& plan, const char* bundle, const std::string& folder, const std::string& losses) {
+Words training_command(const Check& check, const json& plan, const char* bundle, const std::string& folder, const std::string& losses) {
   return Words{check.folder + "/nabla-run", fmt::format("{}/{}.nbundle", check.folder, plan[bundle].get<std::string>()), "--entry", "step",
                "--data", check.folder + "/ranks.safetensors", "--steps", plan["steps"].dump(), "--metrics", folder + "/" + losses};
 }
@@ -149,7 +149,7 @@ Result<std::vector<Words>> training_on_ranks(const Check& check, const json& pla
   std::string count = plan["ranks"].dump(), place = fmt::format("127.0.0.1:{}", NABLA_TRY(free_port()));
   std::vector<Words> out;
   for (int r = 0; r < plan["ranks"].get<int>(); ++r) {
-    Words one = training(check, plan, "bundle", folder, "gpu.jsonl");
+    Words one = training_command(check, plan, "bundle", folder, "gpu.jsonl");
     const Words more = {"--engine", "nccl", "--rank", std::to_string(r), "--world-size", count, "--local-rank", "0",
                         "--rendezvous", place, "--reports", folder + "/reports", "--heartbeat", "0.2"};
     one.insert(one.end(), more.begin(), more.end());
@@ -193,7 +193,7 @@ Result<json> killed(const Check& check, const json& plan, const std::string& fol
 }
 
 Result<json> trained(const Check& check, const json& plan, const std::string& folder, double limit_s) {
-  NABLA_TRY(together({training(check, plan, "cpu", folder, "cpu.jsonl")}, folder, limit_s));
+  NABLA_TRY(together({training_command(check, plan, "cpu", folder, "cpu.jsonl")}, folder, limit_s));
   std::vector<Words> commands = NABLA_TRY(training_on_ranks(check, plan, folder));
   double begin = now();
   NABLA_TRY(together(commands, folder, limit_s));

@@ -68,7 +68,7 @@ void show_progress(const std::string& target, size_t done, size_t all) {
   std::fprintf(stderr, "%scompiling for %s: %zu of %zu files", kFreshLine, target.c_str(), done, all);
 }
 
-Status run(CompileArgs& args) {
+Status run_compile(CompileArgs& args) {
   args.module.compile.passes.reproduce = [](const ir::Module& before, const std::string& command) {
     keep_reproducer(before, command, {std::cout, std::cerr});
   };
@@ -120,7 +120,7 @@ void add_compile(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 1024));
   command->add_flag_callback("--no-cache", [args] { args->module.compile.cache = false; }, "compile every kernel anew");
   command->add_flag("--timing", args->timing, "print the time of each pass");
-  command->callback([args, &exit_code] { exit_code = report(run(*args)); });
+  command->callback([args, &exit_code] { exit_code = report(run_compile(*args)); });
 }
 
 }  // namespace nabla::cli

@@ -70,7 +70,7 @@ Status print_source(const format::Bundle& bundle, const InspectArgs& args, const
   return Ok{};
 }
 
-Status run(InspectArgs& args, const Streams& streams) {
+Status run_inspect(InspectArgs& args, const Streams& streams) {
   if (args.json + args.source + !args.html.empty() > 1)
     return option_error("leave all but one out", "--json, --source and --html exclude each other");
   if (!args.at.empty() && (args.json || args.source))
@@ -153,7 +153,7 @@ void add_inspect(CLI::App& app, const Streams& streams, Action& action) {
       ->check(file_name());
   command->add_flag("--source", args->source, "print the generated code of a bundle");
   command->callback(
-      [=, &streams, &action] { action = [=, &streams] { return finish(run(*args, streams), streams); }; });
+      [=, &streams, &action] { action = [=, &streams] { return finish(run_inspect(*args, streams), streams); }; });
 }
 
 }  // namespace nabla::cli

@@ -21,7 +21,7 @@
 namespace nabla::cli {
 namespace {
 
-struct Options {
+struct OptOptions {
   std::string in, out, target = "cpu", pipeline_to;
   std::vector<std::string> passes;
   passes::ManagerOptions manager;
@@ -40,7 +40,7 @@ Result<std::vector<passes::Step>> steps_to(const std::string& stage, ir::Stage f
   return passes::default_steps(from, *last);
 }
 
-Result<std::vector<passes::Step>> steps_of(const Options& o, ir::Stage from) {
+Result<std::vector<passes::Step>> steps_of(const OptOptions& o, ir::Stage from) {
   if (!o.pipeline_to.empty() && !o.passes.empty())
     return option_error("--pass runs the named passes, --pipeline-to all up to a stage: leave one out",
                         "--pass and --pipeline-to exclude each other");
@@ -51,7 +51,7 @@ Result<std::vector<passes::Step>> steps_of(const Options& o, ir::Stage from) {
   return out;
 }
 
-Status print_program(const Options& o, const ir::Module& module, const ir::Target& target, const Streams& streams) {
+Status print_program(const OptOptions& o, const ir::Module& module, const ir::Target& target, const Streams& streams) {
   if (module.stage != ir::Stage::kPlanned) {
     Diagnostic d = error(Code::kBadOption, "--program: the module is at stage `{}`, a program is made of a planned one",
                          name_of(module.stage));
@@ -64,7 +64,7 @@ Status print_program(const Options& o, const ir::Module& module, const ir::Targe
   return Ok{};
 }
 
-Status opt(const Options& o, const Streams& streams) {
+Status opt(const OptOptions& o, const Streams& streams) {
   ir::Target target = NABLA_TRY(ir::find_target(o.target));
   target.library = !o.no_library;  // as nablac compile has it
   if (!o.out.empty() && !o.program) (void)NABLA_TRY(ir::form_of(o.out));
@@ -100,7 +100,7 @@ Status opt(const Options& o, const Streams& streams) {
 }  // namespace
 
 void add_opt(CLI::App& app, const Streams& streams, Action& action) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<OptOptions>();
   CLI::App* command = app.add_subcommand("opt", "Runs passes on a module and prints the result");
   command->add_option("IN", o->in, "a module: .nbl, .nir.json or .nir")->required();
   command->add_option("--pass", o->passes, "a pass, NAME or NAME{OPTION=VALUE,...}; may be repeated")->take_all();

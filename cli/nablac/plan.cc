@@ -26,7 +26,7 @@ struct PlanArgs {
   SpreadOptions spread{options.compile};
 };
 
-Status run(PlanArgs& args, const Streams& streams) {
+Status run_plan(PlanArgs& args, const Streams& streams) {
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
   int64_t most = parse_bytes(args.max_bytes).value_or(driver::kNoLimit);
   args.options.max_bytes = args.max_bytes;
@@ -73,7 +73,7 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   command->callback([=, &streams, &action] {
     action = [=, &streams] {
       args->progress = isatty(STDERR_FILENO) != 0;
-      Status status = run(*args, streams);
+      Status status = run_plan(*args, streams);
       return status.ok() ? 0 : finish(std::move(status.errors()), streams);
     };
   });

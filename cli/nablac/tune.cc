@@ -48,7 +48,7 @@ Result<std::vector<GemmRecord>> read_records(const std::string& path) {
   return out;
 }
 
-Status run(const TuneArgs& args) {
+Status run_tune(const TuneArgs& args) {
   if (args.input.empty() == args.records.empty())
     return option_error("`nablac tune MODULE`, or `nablac tune --gpu-records FILE`",
                         "pass a module to measure its products on this CPU, or --gpu-records, one of the two");
@@ -89,7 +89,7 @@ void add_tune(CLI::App& app, int& exit_code) {
   command->add_option("--target", args->target,
                       "the target that will be compiled for; default: cpu, as nablac compile has it");
   command->add_option("--threads", args->threads, "threads to measure with; default: all")->check(CLI::Range(1, 1024));
-  command->callback([args, &exit_code] { exit_code = report(run(*args)); });
+  command->callback([args, &exit_code] { exit_code = report(run_tune(*args)); });
 }
 
 }  // namespace nabla::cli

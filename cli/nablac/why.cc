@@ -17,7 +17,7 @@
 namespace nabla::cli {
 namespace {
 
-struct Options {
+struct WhyOptions {
   std::string input, entry;
   std::vector<std::string> values;
   driver::CompileOptions compile;
@@ -87,7 +87,7 @@ std::string with_options(const std::string& text, const SaidByOption& said) {
 }
 
 // The first entry that has the value, or the one that is named.
-Result<std::string> explained(const ir::Module& flat, const Options& options, const std::string& value,
+Result<std::string> explained(const ir::Module& flat, const WhyOptions& options, const std::string& value,
                               passes::PassContext& context) {
   Diagnostics problems;
   std::vector<std::string> names;
@@ -108,7 +108,7 @@ Result<std::string> explained(const ir::Module& flat, const Options& options, co
                       "--entry: the module has no entry `{}`{}", options.entry, did_you_mean(options.entry, names));
 }
 
-Status run(const Options& options, const Streams& streams) {
+Status run_why(const WhyOptions& options, const Streams& streams) {
   ir::Module module = NABLA_TRY(ir::read_module(options.input, ops::all_ops(), ir::Places::kOfFile));
   NABLA_TRY(options.spread.check(module));
   driver::CompileOptions spread = options.compile;
@@ -133,7 +133,7 @@ Status run(const Options& options, const Streams& streams) {
 }  // namespace
 
 void add_why(CLI::App& app, const Streams& streams, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<WhyOptions>();
   CLI::App* command = app.add_subcommand("why", "Says why values are laid out over the mesh as they are");
   command->add_option("module", options->input, "the module: .nir, .nir.json or .nbl")->required();
   command->add_option("values", options->values, "as `nablac opt --pipeline-to flat` names them: %h, or h; inputs by their names")
@@ -142,7 +142,7 @@ void add_why(CLI::App& app, const Streams& streams, Action& action) {
   options->spread.add_layouts(*command);
   command->callback([=, &streams, &action] {
     action = [=, &streams] {
-      Status status = run(*options, streams);
+      Status status = run_why(*options, streams);
       return status.ok() ? 0 : finish(std::move(status.errors()), streams);
     };
   });

@@ -11,11 +11,6 @@
 namespace nabla {
 namespace {
 
-const Tensor& need_tensor(const Arg& x, const char* function) {
-  if (!x.is_tensor()) throw error_at(x.site(), Code::kMisuse, "{}: the operand is a number", function);
-  return x.tensor();
-}
-
 int64_t need_axis(int64_t axis, const Arg& x, const char* function) {
   int rank = need_tensor(x, function).rank();
   int64_t at = axis < 0 ? axis + rank : axis;
@@ -26,8 +21,6 @@ int64_t need_axis(int64_t axis, const Arg& x, const char* function) {
 }
 
 Tensor scalar(DType dtype, double value) { return constant(Literal::scalar(dtype, value)); }
-
-Ints all_axes(const Tensor& x) { return ir::iota_ints(x.rank()); }
 
 /// The axes counted from the start, ascending; all where none are named.
 Ints named_axes(Ints axes, const Arg& x) {

@@ -8,19 +8,6 @@
 namespace nabla {
 namespace {
 
-const Tensor& need_tensor(const Arg& x, const char* function) {
-  if (!x.is_tensor()) throw error_at(x.site(), Code::kMisuse, "{}: the operand is a number", function);
-  return x.tensor();
-}
-
-void need_rank(const Arg& x, int rank, const char* function) {
-  if (need_tensor(x, function).rank() != rank)
-    throw error_at(x.site(), Code::kShapeMismatch, "{}: the operand must have rank {}, got {}", function, rank,
-                   x.tensor().type().str());
-}
-
-Ints all_axes(const Tensor& x) { return ir::iota_ints(x.rank()); }
-
 Tensor reduce(const char* op, const char* function, const Arg& x, Ints axes, bool keepdims) {
   AtSite at(x);
   const Tensor& t = need_tensor(x, function);

@@ -116,6 +116,19 @@ Ints counted_from_end(Ints axes, const Arg& x) {
   return axes;
 }
 
+Ints all_axes(const Tensor& x) { return ir::iota_ints(x.rank()); }
+
+const Tensor& need_tensor(const Arg& x, const char* function) {
+  if (!x.is_tensor()) throw error_at(x.site(), Code::kMisuse, "{}: the operand is a number", function);
+  return x.tensor();
+}
+
+const Tensor& need_rank(const Arg& x, int rank, const char* function) {
+  if (need_tensor(x, function).rank() != rank)
+    throw error_at(x.site(), Code::kShapeMismatch, "{}: the operand must have rank {}, got {}", function, rank, x.tensor().type().str());
+  return x.tensor();
+}
+
 std::vector<Tensor> emit(std::string_view op, const std::vector<Arg>& operands, ir::Attrs attrs, Site site) {
   for (const Arg& a : operands)
     if (a.is_tensor() && a.site().line > 0) {

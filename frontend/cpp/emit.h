@@ -17,6 +17,12 @@ std::vector<Tensor> emit(std::string_view op, const std::vector<Arg>& operands, 
 /// Axes below 0 count from the end. What is out of range is left for the op's own check.
 int64_t counted_from_end(int64_t axis, const Arg& x);
 Ints counted_from_end(Ints axes, const Arg& x);
+/// 0, 1 and so on, one per axis.
+Ints all_axes(const Tensor& x);
+/// The operand; a number is E0707, which names `function`.
+const Tensor& need_tensor(const Arg& x, const char* function);
+/// The same, and E0203 for another rank.
+const Tensor& need_rank(const Arg& x, int rank, const char* function);
 
 /// x in f32 if it is a float of 16 or 8 bits, else x. Statistics, squares and quotients are computed in this dtype,
 /// because f16 holds neither sums above 65504 nor an eps of 1e-8.

@@ -9,11 +9,6 @@
 namespace nabla {
 namespace {
 
-const Tensor& need_tensor(const Arg& x, const char* function) {
-  if (!x.is_tensor()) throw error_at(x.site(), Code::kMisuse, "{}: the operand is a number", function);
-  return x.tensor();
-}
-
 /// a < b with NaN as the largest number.
 Tensor before(const Tensor& a, const Tensor& b) {
   if (!is_float(a.dtype())) return lt(a, b);

@@ -8,14 +8,6 @@
 namespace nabla::nn {
 namespace {
 
-const Tensor& need_rank(const Arg& x, int rank, const char* function) {
-  if (!x.is_tensor()) throw error_at(x.site(), Code::kMisuse, "{}: the operand is a number", function);
-  if (x.tensor().rank() != rank)
-    throw error_at(x.site(), Code::kShapeMismatch, "{}: the operand must have rank {}, got {}", function, rank,
-                   x.tensor().type().str());
-  return x.tensor();
-}
-
 /// The attributes of reduce_window for images; `high` holds what ceil_mode adds to the padding at the end.
 struct Windows {
   Ints window = {1, 0, 0, 1}, strides = {1, 0, 0, 1}, low = {0, 0, 0, 0}, high = {0, 0, 0, 0}, dilation = {1, 0, 0, 1};

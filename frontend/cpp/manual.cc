@@ -83,7 +83,7 @@ Tensor exchange(const char* what, const char* op, const Arg& x, const AxisNames&
   return emit(op, {x}, std::move(attrs), x.site())[0];
 }
 
-Tensor reduced(const char* what, const Arg& x, const AxisNames& axes, const char* combiner) {
+Tensor reduced_over(const char* what, const Arg& x, const AxisNames& axes, const char* combiner) {
   return exchange(what, "all_reduce", x, axes, {{"combiner", std::string(combiner)}});
 }
 
@@ -121,7 +121,7 @@ void check_pairs(const Arg& x, const std::vector<std::pair<int64_t, int64_t>>& p
 }
 
 // E0207 or E0210 where the ranks do not divide a dimension.
-ir::Type part_of(const ir::Mesh& mesh, const ir::Sharding& s, const Tensor& x, const std::string& argument, const Site& site) {
+ir::Type part_type(const ir::Mesh& mesh, const ir::Sharding& s, const Tensor& x, const std::string& argument, const Site& site) {
   ir::Type type = x.type();
   std::string name = name_of(x).empty() ? "" : " %" + name_of(x);
   Status fits = ir::check_sharding(mesh, s, type, argument + name);
@@ -165,7 +165,7 @@ Region::Region(std::vector<P> in, std::vector<std::string> axes, std::vector<Ten
   check_specs(what_, in, operands_.size(), "in_specs", "its arguments have", site);
   for (size_t i = 0; i < in.size(); ++i) {
     in_.push_back(in[i].sharding);
-    parts_.push_back(part_of(mesh, in_[i], operands_[i], fmt::format("{}: argument {}", what_, i), site));
+    parts_.push_back(part_type(mesh, in_[i], operands_[i], fmt::format("{}: argument {}", what_, i), site));
   }
 }
 
@@ -194,14 +194,14 @@ std::vector<Tensor> Region::call(const TracedFunction& f, const std::vector<P>& 
       site_);
 }
 
-Tensor psum(const Arg& x, const AxisNames& axes) { return reduced("psum", x, axes, "sum"); }
-Tensor pmean(const Arg& x, const AxisNames& axes) { return reduced("pmean", x, axes, "mean"); }
-Tensor pmax(const Arg& x, const AxisNames& axes) { return reduced("pmax", x, axes, "max"); }
-Tensor pmin(const Arg& x, const AxisNames& axes) { return reduced("pmin", x, axes, "min"); }
+Tensor psum(const Arg& x, const AxisNames& axes) { return reduced_over("psum", x, axes, "sum"); }
+Tensor pmean(const Arg& x, const AxisNames& axes) { return reduced_over("pmean", x, axes, "mean"); }
+Tensor pmax(const Arg& x, const AxisNames& axes) { return reduced_over("pmax", x, axes, "max"); }
+Tensor pmin(const Arg& x, const AxisNames& axes) { return reduced_over("pmin", x, axes, "min"); }
 
 Tensor all_reduce(const Arg& x, const std::string& reduce_op, const AxisNames& reduce_axes) {
   check_reduce_op("all_reduce", reduce_op, {"sum", "max", "min", "mean", "prod"}, x.site());
-  if (reduce_op != "prod") return reduced("all_reduce", x, reduce_axes, reduce_op.c_str());
+  if (reduce_op != "prod") return reduced_over("all_reduce", x, reduce_axes, reduce_op.c_str());
   // A product has no derivative as one collective: the ranks' values are gathered.
   ir::Attrs attrs = group("all_reduce", reduce_axes, x.site());
   attrs.set("dim", int64_t{0});
@@ -262,7 +262,7 @@ Tensor distributed_broadcast(const Arg& x, int64_t root) {
     return convert(distributed_broadcast({convert(x, i32), x.site()}, root), DType::kBool);
   // Its share of a sum of which the others have zero.
   Tensor here = emit("axis_index", {}, std::move(attrs), x.site())[0] == root;
-  return reduced(what, {select(here, x, zeros_like(x)), x.site()}, AxisNames::of_region(), "sum");
+  return reduced_over(what, {select(here, x, zeros_like(x)), x.site()}, AxisNames::of_region(), "sum");
 }
 
 Tensor axis_index(const AxisNames& axes, Site site) {

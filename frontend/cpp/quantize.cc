@@ -8,11 +8,6 @@
 namespace nabla {
 namespace {
 
-const Tensor& need_tensor(const Arg& x, const char* function) {
-  if (!x.is_tensor()) throw error_at(x.site(), Code::kMisuse, "{}: the operand is a number", function);
-  return x.tensor();
-}
-
 /// [..., n] as [..., n / block, block].
 Tensor blocks_of(const Arg& x, int64_t block, const char* function) {
   const Tensor& t = need_tensor(x, function);

@@ -9,14 +9,6 @@
 namespace nabla {
 namespace {
 
-const Tensor& need_rank(const Arg& x, int rank, const char* function) {
-  if (!x.is_tensor()) throw error_at(x.site(), Code::kMisuse, "{}: the operand is a number", function);
-  if (x.tensor().rank() != rank)
-    throw error_at(x.site(), Code::kShapeMismatch, "{}: the operand must have rank {}, got {}", function, rank,
-                   x.tensor().type().str());
-  return x.tensor();
-}
-
 // ---- Other sizes
 
 /// Weights of the pixels at offset -1, 0, 1 and 2 from the one below a point, which lies `t` after it.
@@ -30,7 +22,7 @@ std::array<double, 4> weights_at(const std::string& method, double t) {
 }
 
 /// One axis: four taps, the pixels and weights of which follow from the sizes alone.
-Tensor stretched(const Tensor& x, int axis, int64_t to, const Resize& o) {
+Tensor resized_axis(const Tensor& x, int axis, int64_t to, const Resize& o) {
   int64_t from = x.size(axis);
   Literal places[4], weights[4];
   for (int k = 0; k < 4; ++k) places[k] = Literal(DType::kI32, {to}), weights[k] = Literal(DType::kF64, {to});
@@ -78,7 +70,7 @@ Tensor resize(const Arg& x, Ints axes, const Ints& sizes, const Resize& options)
     if (axes[i] < 0 || axes[i] >= out.rank() || sizes[i] < 1 || out.size(static_cast<int>(axes[i])) < 1)
       throw error_at(x.site(), Code::kShapeMismatch, "resize: axis {} of {} to {} elements", axes[i],
                      x.tensor().type().str(), sizes[i]);
-    out = stretched(out, static_cast<int>(axes[i]), sizes[i], options);
+    out = resized_axis(out, static_cast<int>(axes[i]), sizes[i], options);
   }
   return out;
 }

@@ -24,8 +24,7 @@ constexpr int kWarp = 32;
 constexpr double kKeptBytes = 64 << 10;  // of an array that stays in the cache of each multiprocessor
 constexpr double kLargest = 1e15;        // of counts that become integers: sizes may be as large as their symbols say
 
-double most(const Dim& d) { return static_cast<double>(d.bounds().max); }
-double bytes_of_array(const Buffer& b) { return most(Type(b.dtype, b.shape).bytes()); }
+double bytes_of_array(const Buffer& b) { return largest_size(Type(b.dtype, b.shape).bytes()); }
 int compute_bytes(DType dtype) { return std::max(4, bytes_of(dtype)); }
 double up(double n, double unit) { return std::ceil(n / unit) * unit; }
 
@@ -41,13 +40,13 @@ class Sectors {
     for (size_t d = at.size(); d-- > 0;) {
       // An index that is looked up counts as if it stood still.
       if (std::optional<Affine> flat = as_affine(at[d]))
-        for (const auto& [axis, c] : flat->coefficients) strides[axis] += most(c) * below;
-      below *= most(b.shape[d]);
+        for (const auto& [axis, c] : flat->coefficients) strides[axis] += largest_size(c) * below;
+      below *= largest_size(b.shape[d]);
     }
     const double bytes = bytes_of(b.dtype);
     std::set<int64_t> found;
     double points = 1;
-    for (int a : lanes_) points *= most(k_.axes[static_cast<size_t>(a)].extent);
+    for (int a : lanes_) points *= largest_size(k_.axes[static_cast<size_t>(a)].extent);
     const auto packs = static_cast<int64_t>(std::clamp(points / pack_, 1.0, kLargest)), first = packs / 2 / kWarp * kWarp;
     for (int64_t lane = first; lane < std::min(first + kWarp, packs); ++lane) {
       double place = 0;
@@ -85,7 +84,7 @@ class GuardedShare {
     if (guard) bound(guard);
     double share = 1;
     for (const auto& [axis, range] : ranges_) {
-      const double extent = most(k_.axes[static_cast<size_t>(axis)].extent);
+      const double extent = largest_size(k_.axes[static_cast<size_t>(axis)].extent);
       if (extent > 0) share *= std::max(0.0, std::min(range.end, extent) - range.begin) / extent;
     }
     return share;
@@ -101,7 +100,7 @@ class GuardedShare {
     std::optional<AxisStep> step = as_axis_step(e);
     if (!step) return;
     Range& r = ranges_[step->axis];
-    step->before ? r.end = std::min(r.end, most(step->at)) : r.begin = std::max(r.begin, most(step->at));
+    step->before ? r.end = std::min(r.end, largest_size(step->at)) : r.begin = std::max(r.begin, largest_size(step->at));
   }
 
   const Kernel& k_;
@@ -132,7 +131,7 @@ class TeamWalk {
 
   double points(const Axes& axes) const {
     double n = 1;
-    for (int a : axes) n *= most(k_.axes[static_cast<size_t>(a)].extent);
+    for (int a : axes) n *= largest_size(k_.axes[static_cast<size_t>(a)].extent);
     return n;
   }
   bool alone() const { return m_.team == 1; }
@@ -218,7 +217,7 @@ class TeamWalk {
         body(f->body, inside(around, f->axes));
       } else if (const auto* l = std::get_if<Loop>(&s.node)) {
         double outside = out_.around;
-        out_.around *= most(k_.axes[static_cast<size_t>(l->axis)].extent);
+        out_.around *= largest_size(k_.axes[static_cast<size_t>(l->axis)].extent);
         body(l->body, around);
         loop_trips_ = std::max(loop_trips_, out_.around), out_.around = outside;
       }
@@ -250,7 +249,7 @@ GridWork of_turn(const Kernel& k, const TurnMapping& m, const GridStatement& s) 
   std::erase(reading, m.across), reading.push_back(m.across);
   double tiles = 1, points = 1;
   for (int a : m.parallel) {
-    const double extent = most(k.axes[static_cast<size_t>(a)].extent);
+    const double extent = largest_size(k.axes[static_cast<size_t>(a)].extent);
     const bool side = a == m.across || a == m.parallel.back();
     tiles *= side ? std::ceil(extent / kTurnedTile) : extent, points *= extent;
   }
@@ -274,14 +273,14 @@ GridWork of_turn(const Kernel& k, const TurnMapping& m, const GridStatement& s) 
   return out;
 }
 
-double sectors_of(const Kernel& k) { return most(kernel_work(k).bytes) / kSectorBytes; }
+double sectors_of(const Kernel& k) { return largest_size(kernel_work(k).bytes) / kSectorBytes; }
 
 GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m, bool alone) {
   std::optional<Product> product = find_product(k);
   std::unique_ptr<WindowProduct> windows = product ? nullptr : find_window_product(k);
   if (windows) product.emplace(windows->product());
   const Product& p = *product;
-  auto size = [&](int axis) { return most(p.kernel.axes[static_cast<size_t>(axis)].extent); };
+  auto size = [&](int axis) { return largest_size(p.kernel.axes[static_cast<size_t>(axis)].extent); };
   double tiles = std::ceil(size(p.c.m) / m.tile_rows) * std::ceil(size(p.c.n) / m.tile_columns);
   for (int b : p.c.batch) tiles *= size(b);
   GridWork out;
@@ -295,7 +294,7 @@ GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m, boo
   out.multiply_adds = tiles * m.tile_rows * m.tile_columns * deep;
   out.ahead = std::max(1, m.stages - (m.by == ProductMapping::By::kWarpgroups && bytes > 1 ? 2 : 1));
   if (m.by == ProductMapping::By::kWarpgroups) out.steps = out.turns * deep / of_k;
-  double rest = most(kernel_work(k).bytes) - bytes * (size(p.c.m) + size(p.c.n)) * size(p.c.k);
+  double rest = largest_size(kernel_work(k).bytes) - bytes * (size(p.c.m) + size(p.c.n)) * size(p.c.k);
   // One of several grids writes sums into a workspace.
   if (!alone) rest = bytes_of_array(k.buffers[static_cast<size_t>(std::get<Store>(k.body.back().node).buffer)]);
   out.sectors = (tiles * size(p.c.k) * (m.tile_rows + m.tile_columns) * bytes + std::max(rest, 0.0)) / kSectorBytes;
@@ -308,20 +307,20 @@ GridWork of_product(const Kernel& k, const Grid& g, const ProductMapping& m, boo
 GridWork of_attention(const Kernel& k, const CudaSchedule& schedule, size_t grid) {
   const Procedure& p = *k.procedure;
   const Grid& g = schedule.grids[grid];
-  const double keys = std::max(1.0, most(p.number("keys"))), queries = most(p.count());
-  const double features = most(p.number("features")), width = most(p.number("out"));
+  const double keys = std::max(1.0, largest_size(p.number("keys"))), queries = largest_size(p.count());
+  const double features = largest_size(p.number("features")), width = largest_size(p.number("out"));
   const bool causal = !p.number("causal").is(0), back = p.def->algorithm == Algorithm::kAttentionGrad;
   const bool apart = back && is_wide_attention(p), values_alone = apart && grid == 2;
   const auto& m = std::get<TemplateMapping>(g.mapping);
   const bool both = back && !apart && grid > 0;
-  double pairs = most(p.outer()) * queries * keys;
+  double pairs = largest_size(p.outer()) * queries * keys;
   // The tiles at the mask's edge are computed whole.
   const auto together = static_cast<double>(m.warpgroups ? kWarpgroupRows : m.tile_rows);
   if (causal) pairs = pairs / 2 * (1 + together / keys);
   GridWork out;
   out.factors = k.buffers[0].dtype;
   out.multiply_adds = pairs * (!back || values_alone ? features + width : both ? 2 * (features + width) : 2 * features + width);
-  const double tiles = most(g.blocks), bytes = bytes_of(k.buffers[0].dtype);
+  const double tiles = largest_size(g.blocks), bytes = bytes_of(k.buffers[0].dtype);
   out.turns = tiles * g.threads / kWarp;
   if (m.warpgroups) {
     const auto c = static_cast<double>(m.tile_columns);
@@ -329,7 +328,7 @@ GridWork of_attention(const Kernel& k, const CudaSchedule& schedule, size_t grid
     out.steps = pairs / c / kFragmentRows * wgmma / 4;
     out.ahead = 2;
   }
-  out.sectors = (pairs / static_cast<double>(m.tile_rows) * (features + width) * bytes + most(kernel_work(k).bytes)) / kSectorBytes;
+  out.sectors = (pairs / static_cast<double>(m.tile_rows) * (features + width) * bytes + largest_size(kernel_work(k).bytes)) / kSectorBytes;
   return out;
 }
 
@@ -338,7 +337,7 @@ GridWork of_scatter(const Kernel& k, const Grid& g, const ScatterMapping& m) {
   constexpr double kLists = kScatterThreads / kWarp, kPerList = 256, kAhead = 8;
   auto points = [&](const std::vector<int>& axes) {
     double n = 1;
-    for (int a : axes) n *= most(k.axes[static_cast<size_t>(a)].extent);
+    for (int a : axes) n *= largest_size(k.axes[static_cast<size_t>(a)].extent);
     return n;
   };
   const double rows = static_cast<double>(m.row_tiles), updates = points(m.serial), columns = points(m.parallel);
@@ -380,7 +379,7 @@ GridWork grid_work(const Kernel& k, size_t grid) {
   }
   if (schedule.procedure_template == TemplateKind::kAttention) return of_attention(k, schedule, grid);
   GridWork out;
-  out.turns = most(g.blocks) * g.threads / kWarp, out.sectors = sectors_of(k), out.known = false;
+  out.turns = largest_size(g.blocks) * g.threads / kWarp, out.sectors = sectors_of(k), out.known = false;
   return out;
 }
 

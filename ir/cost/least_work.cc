@@ -17,9 +17,9 @@ Expr without_convert(Expr e) {
   return e;
 }
 
-class Walk {
+class LeastWorkWalk {
  public:
-  explicit Walk(const kernel_ir::Kernel& k) : k_(k), elements_(k.buffers.size(), 0) {}
+  explicit LeastWorkWalk(const kernel_ir::Kernel& k) : k_(k), elements_(k.buffers.size(), 0) {}
 
   Work run() {
     body(k_.body, {});
@@ -169,7 +169,7 @@ Dim operand_bytes(const Function& f, const Node& n) {
   return out;
 }
 
-Work kernel_work(const kernel_ir::Kernel& kernel) { return Walk(kernel).run(); }
+Work kernel_work(const kernel_ir::Kernel& kernel) { return LeastWorkWalk(kernel).run(); }
 
 MovedBytes::MovedBytes(const Module& module) {
   for (const kernel_ir::KernelPtr& k : module.kernels) kernels_.emplace(k->name, kernel_work(*k).bytes);

@@ -7,13 +7,11 @@
 namespace nabla::ir {
 namespace {
 
-double most(const Dim& d) { return static_cast<double>(d.bounds().max); }
-
 // Of one of the products of a batch; 0: there is one.
 double product_of(const kernel_ir::Kernel& k, double flops) {
   auto contraction = kernel_ir::find_contraction(k);
   if (!contraction) return 0;
-  for (int axis : contraction->batch) flops /= std::max(1.0, most(k.axes[static_cast<size_t>(axis)].extent));
+  for (int axis : contraction->batch) flops /= std::max(1.0, largest_size(k.axes[static_cast<size_t>(axis)].extent));
   return flops;
 }
 std::optional<GemmProblem> problem_of(const Function& f, const Node& n) {
@@ -26,7 +24,7 @@ NodeTimes::NodeTimes(const Module& module, const Target& target) : target_(targe
   if (module.mesh()) ranks_ = module.mesh()->ranks();
   for (const kernel_ir::KernelPtr& k : module.kernels) {
     OfKernel of{kernel_work(*k)};
-    if (!target.is_cuda()) of.product = product_of(*k, most(of.work.flops)), of.operations = operations_of(*k);
+    if (!target.is_cuda()) of.product = product_of(*k, largest_size(of.work.flops)), of.operations = operations_of(*k);
     kernels_[k->name] = std::move(of);
   }
 }
@@ -43,9 +41,9 @@ double NodeTimes::us(const Function& f, const Node& n, double reach) const {
     work.bytes = Dim::min(work.bytes, kernel->second.work.bytes), work.flops = kernel->second.work.flops;
     thread.product = kernel->second.product, thread.operations = kernel->second.operations;
   } else if (gemm) {
-    thread.product = 2 * most(gemm->m) * most(gemm->n) * most(gemm->k);
+    thread.product = 2 * largest_size(gemm->m) * largest_size(gemm->n) * largest_size(gemm->k);
   }
-  thread.bytes = most(work.bytes), thread.products = most(work.flops);
+  thread.bytes = largest_size(work.bytes), thread.products = largest_size(work.flops);
   return thread_us(thread, target_.lanes(DType::kF32), target_.rates, {ranks_, reach});
 }
 

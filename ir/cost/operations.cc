@@ -68,9 +68,9 @@ class Statement {
   Count out_;
 };
 
-class Walk {
+class OperationsWalk {
  public:
-  explicit Walk(const kernel_ir::Kernel& k) : k_(k), lane_(kernel_ir::cpu_schedule_of(k).vector_axis) {}
+  explicit OperationsWalk(const kernel_ir::Kernel& k) : k_(k), lane_(kernel_ir::cpu_schedule_of(k).vector_axis) {}
 
   Operations run() {
     body(k_.body, {});
@@ -145,7 +145,7 @@ class Walk {
 }  // namespace
 
 Operations operations_of(const kernel_ir::Kernel& kernel) {
-  if (!kernel.procedure) return Walk(kernel).run();
+  if (!kernel.procedure) return OperationsWalk(kernel).run();
   const kernel_ir::Procedure& p = *kernel.procedure;
   if (p.user) return {};
   return {0, std::max(p.def->work(p.most()), 1.0) * static_cast<double>(p.rows().bounds().max) * kInstructionsOfProcedures};

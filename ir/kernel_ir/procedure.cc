@@ -275,7 +275,6 @@ void top_k(Numbers n, Operands in, Results out) {
   });
 }
 
-int64_t nothing(Numbers) { return 0; }
 double one_pass(Numbers n) { return 2.0 * static_cast<double>(n[kCount]); }
 double sorting(Numbers n) {
   double count = static_cast<double>(n[kCount]);

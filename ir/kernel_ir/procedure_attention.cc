@@ -29,7 +29,7 @@ struct Name {
   }
 };
 template <Name name>
-int64_t number(Numbers n) {
+int64_t attention_number(Numbers n) {
   return n[place_of(kNumbers, name.text)];
 }
 
@@ -37,23 +37,23 @@ struct Sizes {
   explicit Sizes(Numbers n)
       : rows(n[kOuter]),
         queries(n[kCount]),
-        heads(number<"heads">(n)),
-        kv_heads(number<"kv_heads">(n)),
-        keys(number<"keys">(n)),
-        features(number<"features">(n)),
-        out(number<"out">(n)),
-        causal(number<"causal">(n) != 0),
-        mask_batch(number<"mask_batch">(n)),
-        mask_heads(number<"mask_heads">(n)),
-        scale(std::bit_cast<float>(static_cast<uint32_t>(number<"scale">(n)))),
-        streams(number<"streams">(n)),
-        least(number<"least">(n)),
-        kept(std::bit_cast<float>(static_cast<uint32_t>(number<"kept">(n)))),
-        diagonal(number<"diagonal">(n)),
-        word(number<"word">(n)),
-        word_batch(number<"word_batch">(n)),
-        word_head(number<"word_head">(n)),
-        word_query(number<"word_query">(n)) {}
+        heads(attention_number<"heads">(n)),
+        kv_heads(attention_number<"kv_heads">(n)),
+        keys(attention_number<"keys">(n)),
+        features(attention_number<"features">(n)),
+        out(attention_number<"out">(n)),
+        causal(attention_number<"causal">(n) != 0),
+        mask_batch(attention_number<"mask_batch">(n)),
+        mask_heads(attention_number<"mask_heads">(n)),
+        scale(std::bit_cast<float>(static_cast<uint32_t>(attention_number<"scale">(n)))),
+        streams(attention_number<"streams">(n)),
+        least(attention_number<"least">(n)),
+        kept(std::bit_cast<float>(static_cast<uint32_t>(attention_number<"kept">(n)))),
+        diagonal(attention_number<"diagonal">(n)),
+        word(attention_number<"word">(n)),
+        word_batch(attention_number<"word_batch">(n)),
+        word_head(attention_number<"word_head">(n)),
+        word_query(attention_number<"word_query">(n)) {}
   int64_t rows, queries, heads, kv_heads, keys, features, out;
   bool causal;
   int64_t mask_batch, mask_heads;
@@ -147,10 +147,9 @@ void attention_grad(Numbers n, Operands in, Results results) {
     for (size_t i = 0; i < sums[r].size(); ++i) results[r]->set(static_cast<int64_t>(i), sums[r][i]);
 }
 
-int64_t nothing(Numbers) { return 0; }
 double products(Numbers n, int of_features, int of_out) {
-  return 2.0 * static_cast<double>(n[kCount] * number<"keys">(n) *
-                                   (of_features * number<"features">(n) + of_out * number<"out">(n)));
+  return 2.0 * static_cast<double>(n[kCount] * attention_number<"keys">(n) *
+                                   (of_features * attention_number<"features">(n) + of_out * attention_number<"out">(n)));
 }
 double forward_work(Numbers n) { return products(n, 1, 1); }
 double backward_work(Numbers n) { return products(n, 3, 2); }

@@ -12,7 +12,7 @@ using Numbers = std::span<const int64_t>;
 using Complex = std::complex<double>;
 using Sequence = std::vector<Complex>;
 
-constexpr NumberNames<1> kNumbers = {"inverse"};
+constexpr NumberNames<1> kFourierNumbers = {"inverse"};
 
 /// exp(-2 pi i j / n)
 Complex root(int64_t j, int64_t n) {
@@ -53,7 +53,7 @@ Sequence transform(const Sequence& x) {
 }
 
 void fft(Numbers n, std::span<const Literal* const> in, std::span<Literal* const> out) {
-  bool inverse = n[place_of(kNumbers, "inverse")];
+  bool inverse = n[place_of(kFourierNumbers, "inverse")];
   for (int64_t o = 0; o < n[kOuter]; ++o) {
     Sequence x;
     for (int64_t i = o * n[kCount]; i < (o + 1) * n[kCount]; ++i)
@@ -90,11 +90,11 @@ double work(Numbers n) {
 // Butterflies of one stage.
 int64_t butterflies(Numbers n) { return n[kCount] >= 64 ? n[kCount] / 2 : 0; }
 
-const ProcedureDef kProcedures[] = {
-    {"fft", Algorithm::kFourier, list_of(kNumbers), scratch, work, fft, false, butterflies}};
+const ProcedureDef kFourierProcedures[] = {
+    {"fft", Algorithm::kFourier, list_of(kFourierNumbers), scratch, work, fft, false, butterflies}};
 
 }  // namespace
 
-std::span<const ProcedureDef> fft_procedures() { return kProcedures; }
+std::span<const ProcedureDef> fft_procedures() { return kFourierProcedures; }
 
 }  // namespace nabla::kernel_ir

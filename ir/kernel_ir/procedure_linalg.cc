@@ -36,7 +36,7 @@ struct Matrix {
   }
 };
 
-Matrix load(const Literal& x, int64_t which, int64_t rows, int64_t columns) {
+Matrix matrix_at(const Literal& x, int64_t which, int64_t rows, int64_t columns) {
   Matrix m(rows, columns);
   for (int64_t i = 0; i < rows * columns; ++i) m.at[static_cast<size_t>(i)] = x.get(which * rows * columns + i);
   return m;
@@ -63,7 +63,7 @@ const double kNan = std::numeric_limits<double>::quiet_NaN();
 
 void cholesky(Numbers n, Operands in, Results out) {
   for (int64_t o = 0; o < n[kOuter]; ++o) {
-    Matrix a = load(*in[0], o, n[kCount], n[kCount]), l(n[kCount], n[kCount]);
+    Matrix a = matrix_at(*in[0], o, n[kCount], n[kCount]), l(n[kCount], n[kCount]);
     bool positive = true;
     for (int64_t j = 0; j < n[kCount]; ++j)
       for (int64_t i = j; i < n[kCount]; ++i) {
@@ -83,8 +83,8 @@ void triangular_solve(Numbers n, Operands in, Results out) {
   bool left = n[place_of(kSolving, "left")], lower = n[place_of(kSolving, "lower")];
   bool transpose = n[place_of(kSolving, "transpose")], unit = n[place_of(kSolving, "unit")];
   for (int64_t o = 0; o < n[kOuter]; ++o) {
-    Matrix a = load(*in[0], o, size, size);
-    Matrix b = left ? load(*in[1], o, size, k) : transposed(load(*in[1], o, k, size));
+    Matrix a = matrix_at(*in[0], o, size, size);
+    Matrix b = left ? matrix_at(*in[1], o, size, k) : transposed(matrix_at(*in[1], o, k, size));
     bool turned = transpose == left;  // a system from the right is the transposed one from the left
     if (turned) a = transposed(a);
     bool down = lower != turned;
@@ -118,7 +118,7 @@ Vector completion(const Matrix& q, int64_t count) {
 // Gram and Schmidt's, each column twice.
 void qr(Numbers n, Operands in, Results out) {
   for (int64_t o = 0; o < n[kOuter]; ++o) {
-    Matrix q = load(*in[0], o, n[kCount], n[kColumns]), r(n[kColumns], n[kColumns]);
+    Matrix q = matrix_at(*in[0], o, n[kCount], n[kColumns]), r(n[kColumns], n[kColumns]);
     for (int64_t j = 0; j < n[kColumns]; ++j) {
       Vector v = q.column(j);
       double before = std::sqrt(inner(v, v));
@@ -139,7 +139,7 @@ void qr(Numbers n, Operands in, Results out) {
 
 void lu(Numbers n, Operands in, Results out) {
   for (int64_t o = 0; o < n[kOuter]; ++o) {
-    Matrix a = load(*in[0], o, n[kCount], n[kCount]);
+    Matrix a = matrix_at(*in[0], o, n[kCount], n[kCount]);
     std::vector<int64_t> order(static_cast<size_t>(n[kCount]));
     std::iota(order.begin(), order.end(), 0);
     for (int64_t k = 0; k < n[kCount]; ++k) {
@@ -195,7 +195,7 @@ bool finite(const Matrix& m) {
 void eigh(Numbers n, Operands in, Results out) {
   int64_t size = n[kCount];
   for (int64_t o = 0; o < n[kOuter]; ++o) {
-    Matrix a = load(*in[0], o, size, size), v = identity(size), vectors(size, size), values(1, size);
+    Matrix a = matrix_at(*in[0], o, size, size), v = identity(size), vectors(size, size), values(1, size);
     for (int64_t i = 0; i < size; ++i)
       for (int64_t j = 0; j < i; ++j) a(j, i) = a(i, j);
     bool good = finite(a);
@@ -251,7 +251,7 @@ void svd(Numbers n, Operands in, Results out) {
   bool tall = n[kCount] >= n[kColumns];
   int64_t p = std::max(n[kCount], n[kColumns]), k = std::min(n[kCount], n[kColumns]);
   for (int64_t o = 0; o < n[kOuter]; ++o) {
-    Matrix g = load(*in[0], o, n[kCount], n[kColumns]);
+    Matrix g = matrix_at(*in[0], o, n[kCount], n[kColumns]);
     if (!tall) g = transposed(g);
     bool good = finite(g);
     Matrix v = identity(k), lefts(p, k), rights(k, k), values(1, k);
@@ -303,7 +303,7 @@ constexpr int64_t kSmallMatrix = 16;  // a thread computes such a matrix
 int64_t columns(Numbers n) { return n[kCount] > kSmallMatrix ? n[kCount] : 0; }
 int64_t sides(Numbers n) { return n[kCount] > kSmallMatrix ? n[kCount] * n[kSides] : 0; }
 
-const ProcedureDef kProcedures[] = {
+const ProcedureDef kMatrixProcedures[] = {
     {"cholesky", Algorithm::kMatrix, {}, one_square, third_power, cholesky, false, columns},
     {"triangular_solve", Algorithm::kMatrix, list_of(kSolving), square_and_sides, solving, triangular_solve, false,
      sides},
@@ -315,6 +315,6 @@ const ProcedureDef kProcedures[] = {
 
 }  // namespace
 
-std::span<const ProcedureDef> linalg_procedures() { return kProcedures; }
+std::span<const ProcedureDef> linalg_procedures() { return kMatrixProcedures; }
 
 }  // namespace nabla::kernel_ir

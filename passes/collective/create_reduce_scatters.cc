@@ -76,7 +76,7 @@ class Creation {
   std::vector<std::vector<const Node*>> users_;  // null: a result of the function
 };
 
-bool is_sum(const Node& n) { return n.op->name == "all_reduce" && n.attrs.get_int("shards") > 1; }
+bool is_shared_sum(const Node& n) { return n.op->name == "all_reduce" && n.attrs.get_int("shards") > 1; }
 
 }  // namespace
 
@@ -85,18 +85,18 @@ Result<ir::Module> create_reduce_scatters(const ir::Module& module, PassContext&
   ir::Module out = module;
   RankSymbols rank(*module.mesh());
   for (ir::FunctionPtr& f : out.functions) {
-    if (std::none_of(f->nodes.begin(), f->nodes.end(), is_sum)) continue;
+    if (std::none_of(f->nodes.begin(), f->nodes.end(), is_shared_sum)) continue;
     ir::FunctionPtr cut = with_rank_sections(f, rank, module, context.ops);
     Creation creation(*cut, *module.mesh(), rank);
     std::map<ValueId, OwnPart> parts;  // by sum
     for (const Node& n : cut->nodes)
-      if (is_sum(n))
+      if (is_shared_sum(n))
         if (std::optional<OwnPart> part = creation.part_of_users(n)) creation.add(n.results[0], *part, parts);
     if (parts.empty()) continue;
     FunctionCopy copy(*cut, context.ops, &module);
     for (const Node& n : cut->nodes) {
       copy.builder().set_location(n.location);
-      auto sum = is_sum(n) ? parts.find(n.results[0]) : parts.end();
+      auto sum = is_shared_sum(n) ? parts.find(n.results[0]) : parts.end();
       auto section = n.op->name == "section" ? parts.find(n.operands[0]) : parts.end();
       if (sum != parts.end()) {
         ir::Attrs attrs = n.attrs;

@@ -14,7 +14,7 @@ ir::Ints filter_layout(int rank, bool back) {
 }
 
 // cuDNN wants and gives the filter with O first; oneDNN takes it as it is.
-LibraryCall call_of(int index, const ir::Function& f, const std::string& implementation, bool first) {
+LibraryCall convolution_call(int index, const ir::Function& f, const std::string& implementation, bool first) {
   const ir::Node& n = f.nodes[index];
   ir::ConvolutionRoles roles = ir::convolution_roles(n);
   bool filter_grad = roles.kind == ConvolutionKind::kFilterGrad;
@@ -40,7 +40,7 @@ std::vector<LibraryCall> library_convolutions(const ir::Function& f, const ir::T
   for (size_t i = 0; i < f.nodes.size(); ++i) {
     if (f.nodes[i].op->lower != ir::Lowering::kConvolution) continue;
     std::string choice = ir::convolution_choice(f.nodes[i], f, target);
-    if (choice != "generated") out.push_back(call_of(static_cast<int>(i), f, choice, target.is_cuda()));
+    if (choice != "generated") out.push_back(convolution_call(static_cast<int>(i), f, choice, target.is_cuda()));
   }
   return out;
 }

@@ -107,7 +107,7 @@ class Products {
   std::vector<bool> claimed_;  // nodes of products that were found
 };
 
-LibraryCall call_of(const Product& p, const ir::Function& f) {
+LibraryCall product_call(const Product& p, const ir::Function& f) {
   const ir::Node& dot = f.nodes[p.nodes[0]];
   std::vector<LibraryCall::Operand> operands = {{dot.operands[0], {}}, {dot.operands[1], {}}};
   if (p.bytes) operands = {{p.bytes->lhs, {}}, {p.bytes->rhs, {}}};
@@ -134,7 +134,7 @@ LibraryProduct library_product(const ir::Node& dot, const ir::Function& f, const
 
 std::vector<LibraryCall> library_products(const ir::Function& f, const ir::Target& target) {
   std::vector<LibraryCall> out;
-  for (const Product& p : Products(f, target).find()) out.push_back(call_of(p, f));
+  for (const Product& p : Products(f, target).find()) out.push_back(product_call(p, f));
   return out;
 }
 

@@ -20,7 +20,7 @@ using ir::ValueId;
 
 constexpr double kFlopsPerByte = 16;  // of a CPU core: 150 GFLOP/s beside 10 GB/s
 constexpr size_t kLongestChain = 24;  // nodes that run again for one value
-constexpr int kRounds = 8;
+constexpr int kRecomputeRounds = 8;
 
 // A function as a list of nodes to run, in which a node may stand several times: readers see what ran last.
 class Schedule {
@@ -272,7 +272,7 @@ Result<ir::Module> shrink(const ir::Module& module, const std::string& name, int
   double scale = static_cast<double>(schedule.peak()) / static_cast<double>(before);
   auto target = static_cast<int64_t>(static_cast<double>(limit) * scale);
   ir::Module out = module;
-  for (int round = 0; round < kRounds && now > limit; ++round) {
+  for (int round = 0; round < kRecomputeRounds && now > limit; ++round) {
     bool reached = schedule.lower_to(target);
     out.set(std::make_shared<ir::Function>(schedule.emit(context.ops)));
     now = NABLA_TRY(temporaries(out));

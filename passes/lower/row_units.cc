@@ -8,7 +8,7 @@ namespace nabla::passes {
 using kernel_ir::BufferRole;
 
 namespace {
-constexpr int64_t kAlignment = 64;
+constexpr int64_t kScratchAlignment = 64;
 constexpr double kUnitNs = 2000;
 }  // namespace
 
@@ -30,7 +30,7 @@ int64_t scratch_of_unit(const kernel_ir::Procedure& procedure, const kernel_ir::
 void add_workspaces(kernel_ir::Kernel& k, const kernel_ir::ProcedureTemplate& how, const ir::Dim& units) {
   const kernel_ir::Procedure& procedure = *k.procedure;
   if (int64_t scratch = scratch_of_unit(procedure, how); scratch > 0) {
-    int64_t bytes = (scratch + kAlignment - 1) / kAlignment * kAlignment;
+    int64_t bytes = (scratch + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
     k.buffers.push_back({"scratch", DType::kU8, {units, bytes}, BufferRole::kWorkspace});
   }
   if (how.bytes_in_halves) {

@@ -16,9 +16,9 @@ namespace {
 
 constexpr int kLetAccesses = 2, kStoreAccesses = 3;  // reads and writes of a statement, about
 
-class Scheduler {
+class CpuScheduler {
  public:
-  Scheduler(const Kernel& k, const ir::Target& target) : k_(k), target_(target), lanes_(lanes_of(k, target)) {}
+  CpuScheduler(const Kernel& k, const ir::Target& target) : k_(k), target_(target), lanes_(lanes_of(k, target)) {}
 
   CpuSchedule run() {
     choose();
@@ -125,7 +125,7 @@ CpuSchedule schedule_rows(Kernel& k, const ir::Target& target) {
 }  // namespace
 
 void schedule_cpu(Kernel& kernel, const ir::Target& target) {
-  kernel.schedule = kernel.procedure ? schedule_rows(kernel, target) : Scheduler(kernel, target).run();
+  kernel.schedule = kernel.procedure ? schedule_rows(kernel, target) : CpuScheduler(kernel, target).run();
 }
 
 }  // namespace nabla::passes

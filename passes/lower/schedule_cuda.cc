@@ -41,9 +41,9 @@ struct Team {
   bool alone() const { return size == 1; }
 };
 
-class Scheduler {
+class CudaScheduler {
  public:
-  Scheduler(const Kernel& k, const ir::Target& target) : k_(k), target_(target), lane_(lane_axis(k, target)) {}
+  CudaScheduler(const Kernel& k, const ir::Target& target) : k_(k), target_(target), lane_(lane_axis(k, target)) {}
 
   Result<CudaSchedule> run() {
     clear_accumulators();
@@ -233,7 +233,7 @@ Status schedule_cuda(Kernel& kernel, const ir::Target& target) {
   if (kernel.procedure)
     kernel.schedule = schedule_template(kernel, target);
   else
-    kernel.schedule = NABLA_TRY(Scheduler(kernel, target).run());
+    kernel.schedule = NABLA_TRY(CudaScheduler(kernel, target).run());
   if (kernel.procedure && kernel.procedure->user) return Ok{};  // its author chose, and codegen checks it
   for (const Grid& g : std::get<CudaSchedule>(*kernel.schedule).grids)
     NABLA_CHECK(g.shared_bytes <= target.cuda.block_shared_bytes, "kernel {} has blocks with {} bytes of shared memory; {} allows {}",

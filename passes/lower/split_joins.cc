@@ -24,9 +24,9 @@ struct Step {
   bool before;
 };
 
-class Splitter {
+class JoinSplitter {
  public:
-  Splitter(const Kernel& k, const For& loop, int axis) : k_(k), loop_(loop), axis_(axis) {}
+  JoinSplitter(const Kernel& k, const For& loop, int axis) : k_(k), loop_(loop), axis_(axis) {}
 
   /// Where parts end, but for the last; empty where something else is in the loop than stores of that form.
   std::set<int64_t> borders(int64_t extent) const {
@@ -131,7 +131,7 @@ void split_joins(Kernel& k, const ir::Target& target) {
   const int axis = loop.axes.back();
   const ir::Dim extent = k.axes[static_cast<size_t>(axis)].extent;
   if (!extent.is_static()) return;
-  const Splitter splitter(k, loop, axis);
+  const JoinSplitter splitter(k, loop, axis);
   std::set<int64_t> ends = splitter.borders(extent.value());
   if (ends.empty() || ends.size() >= kMostParts) return;
   ends.insert(extent.value());

@@ -15,14 +15,14 @@ namespace {
 
 constexpr int64_t kLeastUnit = 64;     // of a slice's length
 constexpr int64_t kLeastSteps = 8;     // tiles along a slice, below which its first one is most of its time
-constexpr int64_t kMostSlices = 64;
-constexpr int64_t kMostBytes = 64 << 20;  // of all slices' sums
+constexpr int64_t kMostProductSlices = 64;
+constexpr int64_t kMostProductBytes = 64 << 20;  // of all slices' sums
 constexpr int64_t kMostTerms = 16;        // sums that are loaded at once, as packs
 constexpr double kLeastGain = 1.1;
 
-class Splitter {
+class ProductSplitter {
  public:
-  Splitter(Kernel& k, const Product& p, const ProductMapping& cut, const ir::Target& target)
+  ProductSplitter(Kernel& k, const Product& p, const ProductMapping& cut, const ir::Target& target)
       : k_(k), c_(p.c), factors_(common_dtype(p).value_or(p.c.dtype)), cut_(cut), target_(target) {}
 
   /// How long a slice is; 0: the product stays whole.
@@ -32,7 +32,7 @@ class Splitter {
     const int64_t sums = batch() * most(c_.m) * most(c_.n) * bytes_of(c_.dtype), k = most(c_.k);
     int64_t best = 0;
     double least = us(1) / kLeastGain;
-    for (int64_t slices = 2; slices <= kMostSlices && slices * sums <= kMostBytes; ++slices) {
+    for (int64_t slices = 2; slices <= kMostProductSlices && slices * sums <= kMostProductBytes; ++slices) {
       const int64_t length = up(k, slices * unit()) * unit();
       if (length < kLeastSteps * tile_k() || (slices - 1) * length >= k) continue;
       if (double t = us(slices); t < least) best = length, least = t;
@@ -151,7 +151,7 @@ void split_products(Kernel& kernel, const ir::Target& target) {
   visit(p->let.expr, [&](const Expr& x) { reads_values |= x->kind == ExprKind::kValue; });
   if (reads_values) return;
   const Grid grid = *product_grid(kernel, target);
-  Splitter splitter(kernel, *p, std::get<ProductMapping>(grid.mapping), target);
+  ProductSplitter splitter(kernel, *p, std::get<ProductMapping>(grid.mapping), target);
   if (int64_t length = splitter.length(); length > 0) splitter.split(length);
 }
 

@@ -14,11 +14,11 @@ namespace {
 constexpr int64_t kLeastWork = 32 << 10;  // elements, below which a second grid costs more than it gains
 constexpr int64_t kThreadsWanted = 1024;  // of every multiprocessor
 constexpr int64_t kWidestTeam = 1024;     // threads that share one sum
-constexpr int64_t kMostSlices = 512, kLeastSlice = 4;
+constexpr int64_t kMostReductionSlices = 512, kLeastReductionSlice = 4;
 
-class Splitter {
+class ReductionSplitter {
  public:
-  Splitter(Kernel& k, const ir::Target& target) : k_(k), target_(target) {}
+  ReductionSplitter(Kernel& k, const ir::Target& target) : k_(k), target_(target) {}
 
   void run() {
     Body* body = find_body();
@@ -92,7 +92,7 @@ class Splitter {
     if (positions * points(axes) < kLeastWork) return 1;
     int64_t busy = positions * team(axes, let), wanted = target_.cuda.multiprocessors * kThreadsWanted / busy;
     const ir::Dim& extent = k_.axes[longest_of(k_, axes)].extent;
-    wanted = std::min({wanted, kMostSlices, extent.bounds().max / kLeastSlice});
+    wanted = std::min({wanted, kMostReductionSlices, extent.bounds().max / kLeastReductionSlice});
     if (wanted < 2 || !extent.is_static()) return wanted;
     for (int64_t n = wanted; n > wanted / 2; --n)  // slices of one length, where there are any
       if (extent.value() % n == 0) return n;
@@ -139,7 +139,7 @@ class Splitter {
 }  // namespace
 
 void split_reductions(Kernel& kernel, const ir::Target& target) {
-  if (target.is_cuda()) Splitter(kernel, target).run();
+  if (target.is_cuda()) ReductionSplitter(kernel, target).run();
 }
 
 }  // namespace nabla::passes

@@ -11,13 +11,13 @@ using namespace kernel_ir;  // NOLINT: this file rewrites kernel_ir
 namespace {
 
 constexpr int64_t kMostRows = 16;            // with more of them, blocks that own rows are enough
-constexpr int64_t kLeastUpdates = 16 << 10;  // below which two grids more cost more than they gain
-constexpr int64_t kMostSlices = 512, kLeastSlice = 64;
-constexpr int64_t kMostBytes = 16 << 20;  // of all slices' sums
+constexpr int64_t kLeastSplitUpdates = 16 << 10;  // below which two grids more cost more than they gain
+constexpr int64_t kMostScatterSlices = 512, kLeastScatterSlice = 64;
+constexpr int64_t kMostScatterBytes = 16 << 20;  // of all slices' sums
 
-class Splitter {
+class ScatterSplitter {
  public:
-  Splitter(Kernel& k, const ir::Target& target) : k_(k), target_(target) {}
+  ScatterSplitter(Kernel& k, const ir::Target& target) : k_(k), target_(target) {}
 
   void run() {
     // Every grid would repeat numbers at the head, which may read what another has stored.
@@ -64,10 +64,10 @@ class Splitter {
     for (int a : columns_) columns *= std::max<int64_t>(most(a), 1);
     bool looked_up =
         std::any_of(store.indices.begin(), store.indices.end(), [](const Expr& i) { return !as_affine(i); });
-    if (!looked_up || updates_.empty() || updates < kLeastUpdates || elements > kMostRows * columns) return false;
+    if (!looked_up || updates_.empty() || updates < kLeastSplitUpdates || elements > kMostRows * columns) return false;
     along_ = *std::max_element(updates_.begin(), updates_.end(), [&](int a, int b) { return most(a) < most(b); });
     int64_t threads = int64_t{target_.cuda.multiprocessors} * target_.cuda.resident_threads;
-    slices_ = std::min({kMostSlices, threads / columns, most(along_) / kLeastSlice, kMostBytes / (8 * elements)});
+    slices_ = std::min({kMostScatterSlices, threads / columns, most(along_) / kLeastScatterSlice, kMostScatterBytes / (8 * elements)});
     return slices_ >= 8;
   }
 
@@ -130,7 +130,7 @@ class Splitter {
 }  // namespace
 
 void split_scatters(Kernel& kernel, const ir::Target& target) {
-  if (target.is_cuda() && !kernel.procedure) Splitter(kernel, target).run();
+  if (target.is_cuda() && !kernel.procedure) ScatterSplitter(kernel, target).run();
 }
 
 }  // namespace nabla::passes

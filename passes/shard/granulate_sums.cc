@@ -34,7 +34,7 @@ Diagnostic refuse(const Node& n, const std::string& why) {
 
 // Does another operand lie along one of the axes where the results go on, as the batch does beside a weight that ranks share?
 // Then these parts are computed, and what is summed over is gathered.
-bool is_gathered(const Function& f, const Node& n, const Factors& factors, int sum, const Axes& axes) {
+bool is_gathered_before(const Function& f, const Node& n, const Factors& factors, int sum, const Axes& axes) {
   auto named = [&](const ir::AxisRef& a) {
     return std::any_of(axes.begin(), axes.end(), [&](const ir::AxisRef& b) { return a.name == b.name; });
   };
@@ -64,7 +64,7 @@ std::optional<Sum> shared_sum(const Function& f, const Node& n) {
         const Factors::Factor& factor = factors.factors[static_cast<size_t>(k)];
         bool sums = factor.kind == Factors::Kind::kReduce &&
                     (factor.combiner == kernel_ir::Combiner::kSum || factor.combiner == kernel_ir::Combiner::kProd);
-        if (sums && !is_gathered(f, n, factors, k, layout.dims[d])) return Sum{factors, k, layout.dims[d]};
+        if (sums && !is_gathered_before(f, n, factors, k, layout.dims[d])) return Sum{factors, k, layout.dims[d]};
       }
     }
   }

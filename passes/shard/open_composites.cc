@@ -14,8 +14,6 @@ using ir::Factors;
 using ir::Function;
 using ir::Node;
 
-constexpr int kMostLevels = 4;  // of composites in decompositions
-
 int64_t bytes_of(const Function& f, ir::ValueId id) { return f.type(id).bytes().bounds().max; }
 
 // Does a value lie along a dimension that the op cannot be split along?
@@ -66,7 +64,7 @@ std::shared_ptr<const ir::Module> with_open_composites(const ir::Module& flat,
     std::set<const Node*> opened;
     for (const Node& n : f.nodes)
       if (n.op->decompose.exists() && n.op->factors.exists() && !rule_of(n.op->name) && wanted(i, n) &&
-          may_open(f, n, flat, context, kMostLevels))
+          may_open(f, n, flat, context, kMostCompositeLevels))
         opened.insert(&n);
     if (opened.empty()) continue;
     any = true;

@@ -8,6 +8,9 @@
 
 namespace nabla::passes {
 
+/// How deep composites may lie in decompositions of composites.
+inline constexpr int kMostCompositeLevels = 4;
+
 /// The module with those of the `wanted` composites (by function) written out, all parts of which can be split, in no more
 /// than twice the memory of their operands and results. Null: there are none.
 std::shared_ptr<const ir::Module> with_open_composites(const ir::Module& flat,

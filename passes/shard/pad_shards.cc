@@ -25,8 +25,6 @@ using ir::ValueId;
 using kernel_ir::Combiner;
 using How = PaddedFactor::How;
 
-constexpr int kMostLevels = 4;  // of composites in decompositions
-
 Val scalar_of(ir::FunctionBuilder& b, const kernel_ir::Expr& number, DType dtype) {
   Literal value(dtype, {});
   is_float(dtype) ? value.set(0, number->number) : value.set_i(0, number->integer);
@@ -426,7 +424,7 @@ Result<ir::Module> pad_shards_probed(const ir::Module& given, PassContext& conte
   const int64_t multiple = is_deterministic(context) ? kGranules : 1;
   auto dims = std::make_unique<PaddedDims>(*module, multiple);
   if (!dims->any()) return given;
-  for (int level = 0; level < kMostLevels; ++level) {
+  for (int level = 0; level < kMostCompositeLevels; ++level) {
     auto next = opened(*module, *dims, context);
     if (!next) break;
     module = std::move(next);

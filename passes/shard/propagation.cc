@@ -160,7 +160,7 @@ std::set<int> Propagation::priorities() const {
 
 namespace {
 
-LocationRef place_of(const Function& f, ValueId v) {
+LocationRef location_of(const Function& f, ValueId v) {
   int maker = ir::producers(f)[v];
   return maker < 0 ? f.location : f.nodes[maker].location;
 }
@@ -187,7 +187,7 @@ Result<Ok> Propagation::annotate(int priority) {
   for (size_t f = 0; f < m_.functions.size(); ++f) {
     const Function& function = *m_.functions[f];
     auto value = [&](ValueId v, const ir::Sharding& s, bool constraint = false) {
-      return annotate(static_cast<int>(f), v, &s, priority, {described(m_, function, v), place_of(function, v), constraint});
+      return annotate(static_cast<int>(f), v, &s, priority, {described(m_, function, v), location_of(function, v), constraint});
     };
     // Describing a value looks through the whole function: only those of which something is said are.
     for (size_t v = 0; v < function.values.size(); ++v)

@@ -23,7 +23,7 @@ using ir::VaryingAxes;
 using Sets = std::vector<VaryingAxes>;
 
 void add(VaryingAxes& to, const VaryingAxes& more) { to.insert(more.begin(), more.end()); }
-bool includes(const VaryingAxes& all, const VaryingAxes& some) {
+bool includes_axes(const VaryingAxes& all, const VaryingAxes& some) {
   return std::includes(all.begin(), all.end(), some.begin(), some.end());
 }
 VaryingAxes of_all(const Sets& sets) {
@@ -133,7 +133,7 @@ class Marking {
   // The value as one that varies along these axes too. Of what is no float there is no derivative.
   Val raised(Frame& frame, ValueId id, const VaryingAxes& set) {
     Val v = frame.copy.at(id);
-    if (frame.fixed[id] || v.type().is_residual() || !is_float(v.dtype()) || includes(frame.sets[id], set)) return v;
+    if (frame.fixed[id] || v.type().is_residual() || !is_float(v.dtype()) || includes_axes(frame.sets[id], set)) return v;
     ir::Axes axes;
     int64_t ranks = 1;
     for (const std::string& name : set) {
@@ -165,7 +165,7 @@ class Marking {
     VaryingAxes all = of_all(sets_of(frame, n.operands)), wanted = all;
     bool fixed = n.op->varying == ir::Varying::kAsOperands;
     for (ValueId id : n.operands) fixed = fixed && frame.fixed[id];
-    if (n.op->name == "vary" && includes(all, axes_of(n))) return set(frame, n, {frame.copy.at(n.operands[0])}, {all});
+    if (n.op->name == "vary" && includes_axes(all, axes_of(n))) return set(frame, n, {frame.copy.at(n.operands[0])}, {all});
     if (n.op->varying != ir::Varying::kAsOperands && n.op->name != "vary") add(wanted, axes_of(n));
     std::vector<Val> operands = raised(frame, n.operands, Sets(n.operands.size(), wanted));
     Sets results(n.results.size(), ir::varying_after(n, wanted));

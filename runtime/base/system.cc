@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "runtime/base/text.h"
+
 namespace nabla {
 
 void raise_open_files() {

@@ -12,10 +12,6 @@ namespace nabla {
 /// Raises the limit of open files from the soft to the hard one: a coordinator has a connection for every rank.
 void raise_open_files();
 
-/// The text of an errno. If it means that a limit is reached, the text names the limit and its value, as in
-/// "Too many open files: the limit is 1024 for a process (ulimit -n)".
-std::string reason_of(int problem);
-
 /// E0804 "WHAT cannot be had: REASON", with advice that fits the reason.
 Diagnostic refused_by_system(const std::string& what, int problem);
 

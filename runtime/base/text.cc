@@ -95,7 +95,6 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   return std::nullopt;
 }
 
-// Declared in system.h, for those who ask the system for something; text.h is everybody's.
 std::string reason_of(int problem) {
   std::string out = std::strerror(problem);
   auto add = [&](__rlimit_resource resource, const char* what) {

@@ -22,15 +22,11 @@
 namespace nabla::control {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double kStrangerS = 5;   // a connection that has not said who it is by then is closed
 constexpr double kSecondLookS = 1; // so long a better cause may come for what only follows from one
 constexpr size_t kStrangers = 64;  // connections of nobody, at once
 constexpr int kWarnings = 16;      // of connections that were closed
 constexpr size_t kQuestions = 4096;  // that one rank may have asked the store and not been answered, as only a broken one does
-
-double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
 struct Connection {
   Socket socket;

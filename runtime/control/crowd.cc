@@ -12,8 +12,6 @@
 namespace nabla::control {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double kPatienceS = 120;  // far above what is measured
 
 struct Client {

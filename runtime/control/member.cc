@@ -15,14 +15,6 @@
 #include "runtime/control/wire.h"
 
 namespace nabla::control {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
-
-}  // namespace
-
 class Member::Client {
  public:
   Client(const MemberOptions& o, const comm::Board& board) : options_(o), board_(board) {}

@@ -18,8 +18,6 @@
 namespace nabla::control {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }

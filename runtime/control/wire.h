@@ -1,6 +1,7 @@
 // Messages of the control plane on TCP connections. Whatever a stranger sends ends his connection and nothing else.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@ namespace nabla::control {
 
 constexpr uint32_t kMostBytes = 64 << 10;  ///< of one message
 constexpr uint32_t kMostHello = 4 << 10;   ///< of the first, before its sender is known
+
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
 /// Takes bytes as they come and gives the messages in them.
 class Frames {

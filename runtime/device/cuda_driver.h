@@ -13,6 +13,9 @@
 namespace nabla::device {
 
 using CudaAddress = uint64_t;  ///< CUdeviceptr
+inline CudaAddress address(const void* at) { return reinterpret_cast<CudaAddress>(at); }
+inline constexpr unsigned kNonBlocking = 1;  ///< CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kNoTiming = 2;     ///< CU_EVENT_DISABLE_TIMING
 using CudaContext = struct CudaContextTag*;
 using CudaStream = struct CudaStreamTag*;
 using CudaEvent = struct CudaEventTag*;

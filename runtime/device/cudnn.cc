@@ -9,7 +9,7 @@ namespace nabla::device {
 namespace {
 
 // cudnnStatus_t, cudnnDataType_t, cudnnTensorFormat_t, cudnnConvolutionMode_t, cudnnDeterminism_t
-constexpr int kOk = 0;
+constexpr int kCudnnOk = 0;
 constexpr int kFloat = 0, kHalf = 2, kBfloat16 = 9;
 constexpr int kChannelsLast = 1;      // CUDNN_TENSOR_NHWC: of a filter O, taps..., C
 constexpr int kCrossCorrelation = 1;  // the filter is not turned round
@@ -29,7 +29,7 @@ struct Perf {
   int reserved[3];
 };
 
-int real_type(DType dtype) { return dtype == DType::kF16 ? kHalf : dtype == DType::kBF16 ? kBfloat16 : kFloat; }
+int cudnn_type(DType dtype) { return dtype == DType::kF16 ? kHalf : dtype == DType::kBF16 ? kBfloat16 : kFloat; }
 
 bool fits(int64_t x) { return x >= 0 && x <= std::numeric_limits<int>::max(); }
 
@@ -138,11 +138,11 @@ Result<std::unique_ptr<Cudnn>> Cudnn::open(const std::string& soname, const std:
                                            : LibraryVersion{number / 1000, number / 100 % 10, number % 100};
   out->version_ = version.str();
   (void)NABLA_TRY(require_version(kTitle, version, min_version));
-  if (int status = f.create(&out->handle_); status != kOk) {
+  if (int status = f.create(&out->handle_); status != kCudnnOk) {
     out->handle_ = nullptr;
     return unusable(kTitle, fmt::format("it makes no handle: {}", out->name_of(status)));
   }
-  if (int status = f.set_stream(out->handle_, stream); status != kOk)
+  if (int status = f.set_stream(out->handle_, stream); status != kCudnnOk)
     return unusable(kTitle, fmt::format("it does not take the stream: {}", out->name_of(status)));
   return out;
 }
@@ -182,9 +182,9 @@ Status CudnnConvolution::describe() {
           filter = extents_of(filter_shape_of(spec_));
   if (!input.fit || !output.fit || !filter.fit || !fits(spec_.groups)) return refused("it counts elements in 32 bits");
   const Cudnn::Functions& f = *library_.functions_;
-  int status = kOk, type = real_type(spec_.dtype), rank = static_cast<int>(input.sizes.size());
+  int status = kCudnnOk, type = cudnn_type(spec_.dtype), rank = static_cast<int>(input.sizes.size());
   auto run = [&](auto function, auto... arguments) {
-    if (status == kOk) status = function(arguments...);
+    if (status == kCudnnOk) status = function(arguments...);
   };
   run(f.tensor_create, &input_), run(f.tensor_set, input_, type, rank, input.sizes.data(), input.strides.data());
   run(f.tensor_create, &output_), run(f.tensor_set, output_, type, rank, output.sizes.data(), output.strides.data());
@@ -196,7 +196,7 @@ Status CudnnConvolution::describe() {
       kFloat);
   run(f.convolution_groups, convolution_, static_cast<int>(spec_.groups));
   run(f.convolution_math, convolution_, arithmetic());
-  if (status == kOk) return Ok{};
+  if (status == kCudnnOk) return Ok{};
   return refused(library_.name_of(status));
 }
 
@@ -227,20 +227,20 @@ Result<std::vector<LibraryAlgorithm>> CudnnConvolution::candidates(int most) con
   int count = 0;
   // What a run before has used is part of the description.
   int status = f.convolution_math(convolution_, arithmetic());
-  if (status == kOk)
+  if (status == kCudnnOk)
     status = f.find[static_cast<size_t>(spec_.kind)](library_.handle_, first, second, convolution_, third,
                                                      kMostAlgorithms, &count, found);
   std::vector<LibraryAlgorithm> out;
-  for (int i = 0; status == kOk && i < count && static_cast<int>(out.size()) < most; ++i) {
+  for (int i = 0; status == kCudnnOk && i < count && static_cast<int>(out.size()) < most; ++i) {
     const Perf& p = found[i];
     bool exact =
         spec_.dtype != DType::kF32 || spec_.tf32 ? p.math != kTensorMathWithConversion : p.math == kMultiplyAdd;
-    if (p.status == kOk && p.determinism == kDeterministic && exact && p.memory <= spec_.workspace_bytes)
+    if (p.status == kCudnnOk && p.determinism == kDeterministic && exact && p.memory <= spec_.workspace_bytes)
       out.push_back({static_cast<uint64_t>(p.algorithm), static_cast<uint64_t>(p.math)});
   }
   if (!out.empty()) return out;
   return error(Code::kMissingLibrary, "cuDNN {} has no algorithm for {}{}", library_.version(), key(),
-               status == kOk ? "" : ": " + library_.name_of(status));
+               status == kCudnnOk ? "" : ": " + library_.name_of(status));
 }
 
 bool CudnnConvolution::accepts(const LibraryAlgorithm& algorithm) const {
@@ -259,11 +259,11 @@ bool CudnnConvolution::run(void* const* operands) {
   auto [a, b, c] = in_order(spec_.kind, operands[0], operands[1], operands[2]);
   const float one = 1, zero = 0;
   int status = prepared_;
-  if (status == kOk)
+  if (status == kCudnnOk)
     status = f.run[static_cast<size_t>(spec_.kind)](library_.handle_, &one, first, a, second, b, convolution_,
                                                     algorithm_, operands[3], spec_.workspace_bytes, &zero, third, c);
-  if (status != kOk) library_.failed_ = status;
-  return status == kOk;
+  if (status != kCudnnOk) library_.failed_ = status;
+  return status == kCudnnOk;
 }
 
 std::string CudnnConvolution::key() const {

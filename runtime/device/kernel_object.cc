@@ -8,9 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace nabla {
-std::string reason_of(int problem);  // runtime/base/system.h, which is not in the interface of everybody who runs kernels
-}
+#include "runtime/base/text.h"
 
 namespace nabla::device {
 

@@ -8,8 +8,6 @@
 namespace nabla::device {
 namespace {
 
-constexpr double kMinFlopsPerLaunch = 600e3;
-
 struct Descs {
   dnnl_memory_desc_t input, filter, output;
 };
@@ -110,7 +108,7 @@ struct Block {
   dnnl_memory_desc_t filter;  ///< the layout that the primitive works on
 };
 
-Result<Block> make_block(OneDnn::Library& lib, const ConvolutionSpec& s, int64_t batch,
+Result<Block> make_convolution_block(OneDnn::Library& lib, const ConvolutionSpec& s, int64_t batch,
                          const dnnl_memory_desc_t& filter) {
   dnnl_data_type_t type = dnnl_type(s.dtype);
   Descs descs{activation_desc(lib, s.input_shape, batch, type), filter,
@@ -167,10 +165,10 @@ class ConvolutionCall : public LibraryCall {
   Status prepare() {
     dnnl_memory_desc_t plain = filter_desc(lib_, s_, dnnl_type(s_.dtype), false);
     dnnl_memory_desc_t chosen = filter_desc(lib_, s_, dnnl_type(s_.dtype), true);
-    Block block = NABLA_TRY(make_block(lib_, s_, step_, chosen));
+    Block block = NABLA_TRY(make_convolution_block(lib_, s_, step_, chosen));
     if (lib_.dnnl_memory_desc_equal(&block.filter, &plain) == 0) {
       if (lib_.dnnl_memory_desc_get_size(&block.filter) > s_.workspace_bytes) {
-        block = NABLA_TRY(make_block(lib_, s_, step_, plain));
+        block = NABLA_TRY(make_convolution_block(lib_, s_, step_, plain));
       } else if (s_.kind == ConvolutionKind::kFilterGrad) {
         reorder_ = NABLA_TRY(make_reorder(lib_, block.filter, plain));
       } else {
@@ -179,7 +177,7 @@ class ConvolutionCall : public LibraryCall {
     }
     whole_ = std::move(block.primitive);
     if (int64_t rest = s_.input_shape[0] % step_; rest != 0)
-      last_ = NABLA_TRY(make_block(lib_, s_, rest, block.filter)).primitive;
+      last_ = NABLA_TRY(make_convolution_block(lib_, s_, rest, block.filter)).primitive;
     return Ok{};
   }
 

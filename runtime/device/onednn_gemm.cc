@@ -9,7 +9,6 @@ namespace nabla::device {
 namespace {
 
 // Below this much work (about 3 us on one core) a second thread costs more than it brings.
-constexpr double kMinFlopsPerLaunch = 600e3;
 constexpr int64_t kBlockStep = 16;
 constexpr int64_t kMinBlock = 32;
 
@@ -106,7 +105,7 @@ class EmptyGemm : public LibraryCall {
   GemmSpec s_;
 };
 
-Result<std::unique_ptr<Primitive>> make_block(OneDnn::Library& lib, const GemmSpec& s, int64_t m, int64_t n) {
+Result<std::unique_ptr<Primitive>> make_product_block(OneDnn::Library& lib, const GemmSpec& s, int64_t m, int64_t n) {
   auto matrix = [&](int64_t rows, int64_t cols, bool transposed, int64_t leading) {
     dnnl_memory_desc_t md;
     dnnl_dims_t dims = {rows, cols};
@@ -141,7 +140,7 @@ Result<std::unique_ptr<LibraryCall>> make_gemm(OneDnn::Library& lib, const GemmS
   if (s.implementation == "matmul") {
     const Cut& cut = call->cut_;
     int64_t extent = cut.rows ? s.m : s.n;
-    auto block = [&](int64_t count) { return make_block(lib, s, cut.rows ? count : s.m, cut.rows ? s.n : count); };
+    auto block = [&](int64_t count) { return make_product_block(lib, s, cut.rows ? count : s.m, cut.rows ? s.n : count); };
     call->whole_ = NABLA_TRY(block(cut.step));
     if (extent % cut.step != 0) call->last_ = NABLA_TRY(block(extent % cut.step));
   }

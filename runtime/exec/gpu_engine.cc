@@ -13,11 +13,8 @@ namespace {
 using device::CudaAddress;
 using format::view;
 
-constexpr unsigned kNonBlocking = 1;    // CU_STREAM_NON_BLOCKING
 constexpr int kStaticShared = 1;        // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
 constexpr int kMaxDynamicShared = 8;    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-
-CudaAddress address(const void* at) { return reinterpret_cast<CudaAddress>(at); }
 
 /// Nodes of the graph of some steps, or why there is none.
 /// `on_gpu`: collectives run there.
@@ -113,7 +110,7 @@ Status GpuEngine::load() {
                      bundle_.what(), view(library->name()));
   (void)NABLA_TRY(driver_.check("opening the GPU", driver_.context_retain(&context_, device_.device)));
   (void)NABLA_TRY(enter());
-  (void)NABLA_TRY(driver_.check("making a stream", driver_.stream_create(&stream_, kNonBlocking)));
+  (void)NABLA_TRY(driver_.check("making a stream", driver_.stream_create(&stream_, device::kNonBlocking)));
   if (peers_ != nullptr) {
     (void)NABLA_TRY(peers_->attach(device_, stream_, &program_));
     peers_->drop_graphs_by([this] { drop_graphs(); });
@@ -169,7 +166,7 @@ Status GpuEngine::place_arrays() {
   (void)NABLA_TRY(allocate("room for inputs and outputs", most, arrays_));
   for (Arrays& arrays : entries_)
     for (std::vector<void*>* list : {&arrays.inputs, &arrays.outputs})
-      for (void*& at : *list) at = reinterpret_cast<void*>(arrays_ + address(at));
+      for (void*& at : *list) at = reinterpret_cast<void*>(arrays_ + device::address(at));
   return Ok{};
 }
 
@@ -330,12 +327,12 @@ Status GpuEngine::run(const RunRequest& r) {
   int64_t start = r.trace == nullptr ? 0 : now_ns();
   if (Status s = place_sizes(r.bound); !s.ok()) return failed(std::move(s));
   for (size_t i = 0; i < arrays.inputs.size(); ++i)
-    if (Status s = staging_->upload(address(arrays.inputs[i]), r.inputs[i], r.bound.input_bytes[i]); !s.ok())
+    if (Status s = staging_->upload(device::address(arrays.inputs[i]), r.inputs[i], r.bound.input_bytes[i]); !s.ok())
       return failed(std::move(s));
   r.plan.patch(arrays.inputs.data(), arrays.outputs.data());
   if (Status s = run_steps(r, by_peers); !s.ok()) return failed(std::move(s));
   for (size_t i = 0; i < arrays.outputs.size(); ++i)
-    if (Status s = staging_->download(r.outputs[i], address(arrays.outputs[i]), r.bound.output_bytes[i]); !s.ok())
+    if (Status s = staging_->download(r.outputs[i], device::address(arrays.outputs[i]), r.bound.output_bytes[i]); !s.ok())
       return failed(std::move(s));
   if (Status s = staging_->finish(); !s.ok()) return failed(std::move(s));
   if (r.trace != nullptr) r.trace->span(r.plan.entry_label, start, now_ns());
@@ -421,7 +418,7 @@ Status GpuEngine::record_steps(const RunRequest& r, GpuLaunches& launches, bool&
 Status GpuEngine::upload(void* to, const void* from, size_t bytes) {
   (void)NABLA_TRY(enter());
   if (transfers_->holds(to)) return std::memcpy(to, from, bytes), Ok{};
-  Status status = staging_->upload(address(to), from, bytes);
+  Status status = staging_->upload(device::address(to), from, bytes);
   if (status.ok()) return staging_->finish();
   staging_->drop();
   return status;
@@ -430,7 +427,7 @@ Status GpuEngine::upload(void* to, const void* from, size_t bytes) {
 Status GpuEngine::download(void* to, const void* from, size_t bytes) {
   (void)NABLA_TRY(enter());
   if (transfers_->holds(from)) return std::memcpy(to, from, bytes), Ok{};
-  Status status = staging_->download(to, address(from), bytes);
+  Status status = staging_->download(to, device::address(from), bytes);
   if (status.ok()) return staging_->finish();
   staging_->drop();
   return status;

@@ -5,12 +5,6 @@
 #include "runtime/exec/engine.h"
 
 namespace nabla::exec {
-namespace {
-
-device::CudaAddress address(const void* at) { return reinterpret_cast<device::CudaAddress>(at); }
-
-}  // namespace
-
 GpuExchanges::~GpuExchanges() {
   for (const Buffer& b : buffers_) (void)driver_.host_free(b.data);
 }
@@ -55,7 +49,7 @@ Status GpuExchanges::start(comm::Communicator& peers, const Control& control, vo
     if (call->kind() == format::CollectiveKind::AllGather) open.bytes *= peers.members(call->group());
     if (call->kind() == format::CollectiveKind::ReduceScatter) open.bytes /= peers.members(call->group());
   }
-  open.to = address(call != nullptr ? slots[1] : slots[0]);
+  open.to = device::address(call != nullptr ? slots[1] : slots[0]);
   open.buffers.push_back(NABLA_TRY(take(bytes)));
   void* places[2] = {buffers_[open.buffers[0]].data, buffers_[open.buffers[0]].data};
   if (call != nullptr && slots[0] != slots[1]) {
@@ -64,7 +58,7 @@ Status GpuExchanges::start(comm::Communicator& peers, const Control& control, vo
   }
   by_peers_ = false;
   if (!recv && bytes > 0)
-    (void)NABLA_TRY(driver_.check("copying from the GPU", driver_.copy_out(places[0], address(slots[0]), bytes, stream_)));
+    (void)NABLA_TRY(driver_.check("copying from the GPU", driver_.copy_out(places[0], device::address(slots[0]), bytes, stream_)));
   (void)NABLA_TRY(driver_.check("waiting for the GPU", driver_.stream_synchronize(stream_)));
   for (Buffer& b : buffers_) b.read = false;
   open_[control.ticket] = std::move(open);

@@ -5,8 +5,6 @@ namespace {
 
 constexpr int64_t kMaxEvents = 1 << 18;
 
-device::CudaAddress address(const void* at) { return reinterpret_cast<device::CudaAddress>(at); }
-
 }  // namespace
 
 GpuMachine::GpuMachine(GpuEngine& engine, const RunRequest& request)
@@ -29,7 +27,7 @@ bool GpuMachine::make_map(const format::TensorMap& m, const void* array, device:
   constexpr int kUint8 = 0, kUint16 = 1, kSwizzle128 = 3, kPromote256 = 3;
   constexpr uint32_t kOneByOne[5] = {1, 1, 1, 1, 1};
   return ok("describing an array to the copy engine",
-            driver_.tensor_map(&out, m.element_bytes() == 1 ? kUint8 : kUint16, m.sizes()->size(), address(array) + m.offset(),
+            driver_.tensor_map(&out, m.element_bytes() == 1 ? kUint8 : kUint16, m.sizes()->size(), device::address(array) + m.offset(),
                                m.sizes()->data(), m.strides()->data(), m.box()->data(), kOneByOne, 0, kSwizzle128, kPromote256, 0));
 }
 
@@ -61,7 +59,7 @@ bool GpuMachine::kernel(const Step& s, void* const* slots) {
 
 bool GpuMachine::copy(const Step& s, void* const* slots) {
   return ok("copying",
-            driver_.copy_within(address(slots[1]), address(slots[0]), static_cast<size_t>(s.units), engine_.stream_));
+            driver_.copy_within(device::address(slots[1]), device::address(slots[0]), static_cast<size_t>(s.units), engine_.stream_));
 }
 
 bool GpuMachine::communicate(const Control& c, void* const* slots) {
@@ -78,7 +76,7 @@ bool GpuMachine::communicate(const Control& c, void* const* slots) {
 
 bool GpuMachine::read(const void* at, int bytes, int64_t& value) {
   int32_t index = 0;
-  if (!ok(engine_.staging_->download(&index, address(at), static_cast<size_t>(bytes)))) return false;
+  if (!ok(engine_.staging_->download(&index, device::address(at), static_cast<size_t>(bytes)))) return false;
   if (!ok(engine_.staging_->finish())) return false;
   value = index;  // a single byte is the low one here and there
   return true;

@@ -7,7 +7,6 @@ namespace nabla::exec {
 namespace {
 
 constexpr size_t kAlign = 64;
-constexpr unsigned kNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
 
 }  // namespace
 
@@ -18,7 +17,7 @@ Status GpuStaging::open(const device::CudaDriver& driver, device::CudaStream str
     void* data = nullptr;
     (void)NABLA_TRY(driver.check("allocating pinned memory", driver.host_alloc(&data, kBytes, 0)));
     buffer.data = static_cast<char*>(data);
-    (void)NABLA_TRY(driver.check("making an event", driver.event_create(&buffer.event, kNoTiming)));
+    (void)NABLA_TRY(driver.check("making an event", driver.event_create(&buffer.event, device::kNoTiming)));
   }
   return Ok{};
 }

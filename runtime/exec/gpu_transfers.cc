@@ -3,15 +3,6 @@
 #include <cstring>
 
 namespace nabla::exec {
-namespace {
-
-constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
-constexpr unsigned kNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
-
-device::CudaAddress address(const void* at) { return reinterpret_cast<device::CudaAddress>(at); }
-
-}  // namespace
-
 Status GpuTransfers::open(const device::CudaDriver& driver, device::CudaStream stream, uint64_t bytes) {
   driver_ = &driver, stream_ = stream;
   if (bytes == 0) return Ok{};
@@ -22,9 +13,9 @@ Status GpuTransfers::open(const device::CudaDriver& driver, device::CudaStream s
   (void)NABLA_TRY(driver.check("allocating pinned memory", status));
   memory_ = static_cast<char*>(memory), bytes_ = bytes;
   std::memset(memory_, 0, bytes);
-  (void)NABLA_TRY(driver.check("making a stream", driver.stream_create(&in_, kNonBlocking)));
-  (void)NABLA_TRY(driver.check("making a stream", driver.stream_create(&out_, kNonBlocking)));
-  return driver.check("making an event", driver.event_create(&before_, kNoTiming));
+  (void)NABLA_TRY(driver.check("making a stream", driver.stream_create(&in_, device::kNonBlocking)));
+  (void)NABLA_TRY(driver.check("making a stream", driver.stream_create(&out_, device::kNonBlocking)));
+  return driver.check("making an event", driver.event_create(&before_, device::kNoTiming));
 }
 
 GpuTransfers::~GpuTransfers() {
@@ -39,15 +30,15 @@ GpuTransfers::~GpuTransfers() {
 Status GpuTransfers::reserve(uint32_t ticket) {
   if (ticket >= done_.size()) done_.resize(ticket + 1, nullptr);
   if (done_[ticket] != nullptr) return Ok{};
-  return driver_->check("making an event", driver_->event_create(&done_[ticket], kNoTiming));
+  return driver_->check("making an event", driver_->event_create(&done_[ticket], device::kNoTiming));
 }
 
 Status GpuTransfers::start(uint32_t ticket, void* const* slots, size_t bytes, bool out) {
   device::CudaStream stream = out ? out_ : in_;
   (void)NABLA_TRY(driver_->check("recording an event", driver_->event_record(before_, stream_)));
   (void)NABLA_TRY(driver_->check("waiting for an event", driver_->stream_wait(stream, before_, 0)));
-  int copied = out ? driver_->copy_out(slots[1], address(slots[0]), bytes, stream)
-                   : driver_->copy_in(address(slots[1]), slots[0], bytes, stream);
+  int copied = out ? driver_->copy_out(slots[1], device::address(slots[0]), bytes, stream)
+                   : driver_->copy_in(device::address(slots[1]), slots[0], bytes, stream);
   (void)NABLA_TRY(driver_->check("copying state", copied));
   return driver_->check("recording an event", driver_->event_record(done_[ticket], stream));
 }

@@ -9,16 +9,14 @@
 namespace nabla::exec {
 namespace {
 
-std::string text_of(const flatbuffers::String* text) { return text == nullptr ? std::string() : text->str(); }
-
 TensorInfo info_of(const format::Tensor& tensor) {
   TensorInfo out;
-  out.name = text_of(tensor.name());
+  out.name = format::view(tensor.name());
   out.dtype = dtype_of(tensor.dtype());
   if (tensor.shape() != nullptr) out.shape.assign(tensor.shape()->begin(), tensor.shape()->end());
   if (tensor.sizes() != nullptr && tensor.sizes()->size() > 0)
     for (uint32_t d = 0; d < tensor.sizes()->size(); ++d)
-      out.sizes.push_back(tensor.sizes()->Get(d) == 0 ? "" : text_of(tensor.symbols()->Get(d)));
+      out.sizes.emplace_back(tensor.sizes()->Get(d) == 0 ? std::string_view() : format::view(tensor.symbols()->Get(d)));
   return out;
 }
 
@@ -42,7 +40,7 @@ EntryInfo info_of(const format::Entry& entry, const format::Program& program) {
   if (entry.sources() != nullptr)
     for (const format::SymbolSource* source : *entry.sources()) {
       const format::Symbol& s = *program.symbols()->Get(source->symbol());
-      out.symbols.push_back({text_of(s.name()), s.min(), s.max(), s.multiple()});
+      out.symbols.push_back({std::string(format::view(s.name())), s.min(), s.max(), s.multiple()});
     }
   return out;
 }
@@ -67,11 +65,11 @@ Result<std::unique_ptr<Rank>> Rank::create(const format::Bundle& bundle, const C
                                            const SessionOptions& options, RankPlace place) {
   if (options.sync_debug && !chosen.gpu)
     return option_error("leave it out", "sync-debug is for GPUs; the program for {} runs every instruction to its end",
-                        text_of(chosen.program->target()));
+                        format::view(chosen.program->target()));
   comm::StreamCommunicator* stream = place.peers == nullptr ? nullptr : place.peers->on_stream();
   if (stream != nullptr && !chosen.gpu) {
     Diagnostic d = error(Code::kBadOption, "the ranks exchange values from GPU to GPU, and {} runs its program for {}, which is for CPUs",
-                         bundle.what(), text_of(chosen.program->target()));
+                         bundle.what(), format::view(chosen.program->target()));
     d.help = "compile it for GPUs (nablac compile --target sm_90a), or run it with --engine mpi";
     return d;
   }

@@ -13,15 +13,13 @@
 namespace nabla::exec {
 namespace {
 
-std::string text_of(const flatbuffers::String* text) { return text == nullptr ? std::string() : text->str(); }
-
 // Nobody answers a rank that runs alone.
 Status check_alone(const format::Program& program, const std::string& rank_class, const std::string& what) {
   for (const format::Instructions* list : format::instructions_of(program))
     for (const format::Instruction* at : *list) {
       if (!format::communicates(*at)) continue;
       Diagnostic d = error(Code::kNeedsPeers, "{}: ranks of class `{}` communicate with others: `{}`", what, rank_class,
-                           text_of(at->label()));
+                           format::view(at->label()));
       d.location = location_of(program, *at);
       return d;
     }

@@ -10,7 +10,7 @@
 namespace nabla::exec {
 namespace {
 
-size_t bytes_of(const TensorInfo& leaf) {
+size_t leaf_bytes(const TensorInfo& leaf) {
   return static_cast<size_t>(count_of(leaf.shape)) * nabla::bytes_of(leaf.dtype);
 }
 
@@ -19,11 +19,11 @@ size_t bytes_of(const TensorInfo& leaf) {
 Status Session::get_state(int leaf, void* to) const {
   if (!has_value_[leaf]) return error(Code::kStateMissing, "state `{}` has no value yet", leaves_[leaf].name);
   if (impl_->team) return impl_->team->get_leaf(leaf, to);
-  return impl_->alone->engine().download(to, impl_->alone->leaf_data(leaf), bytes_of(leaves_[leaf]));
+  return impl_->alone->engine().download(to, impl_->alone->leaf_data(leaf), leaf_bytes(leaves_[leaf]));
 }
 
 StatePiece whole_piece(int index, const TensorInfo& leaf) {
-  return {index, 0, std::vector<int64_t>(leaf.shape.size(), 0), leaf.shape, bytes_of(leaf)};
+  return {index, 0, std::vector<int64_t>(leaf.shape.size(), 0), leaf.shape, leaf_bytes(leaf)};
 }
 
 Status Session::get_piece(size_t index, void* to) const {

@@ -105,24 +105,24 @@ bool is_program(std::string_view name) {
 }
 
 // A class and the members that hold its programs.
-struct Listed {
+struct ListedClass {
   std::string name;
   std::vector<std::string> members;
   CommunicationRow row;
 };
 
 // Of a bundle for one rank: main.fb first, the others in their order.
-std::vector<Listed> only_class(const std::vector<std::string>& names) {
-  Listed out{"main", {std::string(kProgramMember)}, {}};
+std::vector<ListedClass> only_class(const std::vector<std::string>& names) {
+  ListedClass out{"main", {std::string(kProgramMember)}, {}};
   for (const std::string& name : names)
     if (name.starts_with(kProgramFolder) && name != kProgramMember) out.members.push_back(name);
   return {out};
 }
 
 // Every program is of one class.
-Result<std::vector<Listed>> classes_of_table(const Ranks& ranks, const std::vector<std::string>& names,
+Result<std::vector<ListedClass>> classes_of_table(const Ranks& ranks, const std::vector<std::string>& names,
                                              const std::string& what) {
-  std::vector<Listed> out;
+  std::vector<ListedClass> out;
   std::set<std::string> listed;
   for (uint32_t c = 0; c < ranks.classes()->size(); ++c) {
     const Class& k = *ranks.classes()->Get(c);
@@ -164,7 +164,7 @@ std::string targets_of(const BundleClass& of, const char* between) {
 Result<CheckedPrograms> check_programs(const std::vector<std::string>& names, const FindMember& find,
                                        const std::string& what) {
   CheckedPrograms out;
-  std::vector<Listed> listed = only_class(names);
+  std::vector<ListedClass> listed = only_class(names);
   if (std::optional<Bytes> table = find(kRanksMember)) {
     (void)NABLA_TRY(check_ranks_bytes(*table, what));
     out.ranks = GetRanks(table->data());
@@ -174,7 +174,7 @@ Result<CheckedPrograms> check_programs(const std::vector<std::string>& names, co
     std::optional<Bytes> bytes = find(name);
     return bytes ? static_cast<int64_t>(bytes->size()) : -1;
   };
-  for (const Listed& k : listed) {
+  for (const ListedClass& k : listed) {
     out.classes.push_back({k.name, out.ranks ? class_folder(k.name) : "", {}});
     for (const std::string& member : k.members) {
       std::optional<Bytes> bytes = find(member);

@@ -14,24 +14,24 @@
 namespace nabla::format {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json tensor_json(const TensorT& tensor) {
+OrderedJson tensor_json(const TensorT& tensor) {
   auto dtype = static_cast<int>(tensor.dtype);
-  Json out = {{"name", tensor.name}, {"dtype", name_of(static_cast<nabla::DType>(dtype))}, {"shape", tensor.shape}};
+  OrderedJson out = {{"name", tensor.name}, {"dtype", name_of(static_cast<nabla::DType>(dtype))}, {"shape", tensor.shape}};
   if (!tensor.symbols.empty()) out["symbols"] = tensor.symbols;
   return out;
 }
 
-Json tensors_json(const std::vector<std::unique_ptr<TensorT>>& tensors) {
-  Json out = Json::array();
+OrderedJson tensors_json(const std::vector<std::unique_ptr<TensorT>>& tensors) {
+  OrderedJson out = OrderedJson::array();
   for (const auto& tensor : tensors) out.push_back(tensor_json(*tensor));
   return out;
 }
 
-Json entry_json(const ProgramT& program, const EntryT& entry) {
+OrderedJson entry_json(const ProgramT& program, const EntryT& entry) {
   auto names = [&](const std::vector<uint32_t>& leaves) {
-    Json out = Json::array();
+    OrderedJson out = OrderedJson::array();
     for (uint32_t leaf : leaves) out.push_back(program.state[leaf]->tensor->name);
     return out;
   };
@@ -41,8 +41,8 @@ Json entry_json(const ProgramT& program, const EntryT& entry) {
       {"bytes", entry.bytes}};
 }
 
-Json program_json(const ProgramT& program, const std::string& member) {
-  Json requires_ = {{"cpu_features", program.cpu_features}, {"libraries", Json::array()}};
+OrderedJson program_json(const ProgramT& program, const std::string& member) {
+  OrderedJson requires_ = {{"cpu_features", program.cpu_features}, {"libraries", OrderedJson::array()}};
   if (program.compute != 0) requires_["compute"] = program.compute;
   if (program.cuda != 0) requires_["cuda"] = fmt::format("{}.{}", program.cuda / 1000, program.cuda % 1000 / 10);
   for (const auto& library : program.libraries)
@@ -53,15 +53,15 @@ Json program_json(const ProgramT& program, const std::string& member) {
 }
 
 /// A program and the member that holds it.
-struct Listed {
+struct ListedMember {
   const ProgramT* program;
   std::string member;
   uint32_t class_index;
 };
 
 /// The first program of a class is main.fb.
-std::vector<Listed> listed(RanksT* ranks, const std::vector<std::vector<const ProgramT*>>& programs) {
-  std::vector<Listed> out;
+std::vector<ListedMember> listed_members(RanksT* ranks, const std::vector<std::vector<const ProgramT*>>& programs) {
+  std::vector<ListedMember> out;
   for (uint32_t c = 0; c < programs.size(); ++c)
     for (const ProgramT* p : programs[c]) {
       std::string name =
@@ -74,15 +74,15 @@ std::vector<Listed> listed(RanksT* ranks, const std::vector<std::vector<const Pr
 }
 
 /// Entries and state, which all programs of a class have.
-void add_border(Json& out, const ProgramT& program) {
-  out["entries"] = Json::array();
+void add_border(OrderedJson& out, const ProgramT& program) {
+  out["entries"] = OrderedJson::array();
   for (const auto& entry : program.entries) out["entries"].push_back(entry_json(program, *entry));
-  out["state"] = Json::array();
+  out["state"] = OrderedJson::array();
   for (const auto& leaf : program.state) out["state"].push_back(tensor_json(*leaf->tensor));
 }
 
-Json wholes_json(const std::vector<std::unique_ptr<WholeT>>& wholes) {
-  Json out = Json::array();
+OrderedJson wholes_json(const std::vector<std::unique_ptr<WholeT>>& wholes) {
+  OrderedJson out = OrderedJson::array();
   for (const auto& w : wholes) {
     auto dtype = static_cast<nabla::DType>(w->dtype);
     out.push_back({{"name", w->name}, {"dtype", name_of(dtype)}, {"shape", w->shape}});
@@ -91,10 +91,10 @@ Json wholes_json(const std::vector<std::unique_ptr<WholeT>>& wholes) {
   return out;
 }
 
-Json ranks_json(const RanksT& ranks) {
-  Json out = {{"count", ranks.count}, {"meshes", Json::array()}, {"groups", Json::array()}};
+OrderedJson ranks_json(const RanksT& ranks) {
+  OrderedJson out = {{"count", ranks.count}, {"meshes", OrderedJson::array()}, {"groups", OrderedJson::array()}};
   for (const auto& mesh : ranks.meshes) {
-    Json axes = Json::object();
+    OrderedJson axes = OrderedJson::object();
     for (const auto& axis : mesh->axes) axes[axis->name] = axis->size;
     out["meshes"].push_back({{"name", mesh->name}, {"axes", axes}});
   }
@@ -106,29 +106,29 @@ Json ranks_json(const RanksT& ranks) {
   return out;
 }
 
-std::string manifest_text(const RanksT* ranks, const std::vector<Listed>& programs,
+std::string manifest_text(const RanksT* ranks, const std::vector<ListedMember>& programs,
                           const std::vector<BundleMember>& members) {
-  Json manifest = {{"format", "nabla-bundle"}, {"version", ranks ? kBundleVersion : kOneRankVersion}};
-  manifest["programs"] = Json::array();
-  for (const Listed& p : programs) {
+  OrderedJson manifest = {{"format", "nabla-bundle"}, {"version", ranks ? kBundleVersion : kOneRankVersion}};
+  manifest["programs"] = OrderedJson::array();
+  for (const ListedMember& p : programs) {
     manifest["programs"].push_back(program_json(*p.program, p.member));
     if (ranks) manifest["programs"].back()["class"] = ranks->classes[p.class_index]->name;
   }
   if (!ranks) add_border(manifest, *programs[0].program);
   if (ranks) manifest["ranks"] = ranks_json(*ranks);
-  const Listed* before = nullptr;
-  for (const Listed& p : programs) {
+  const ListedMember* before = nullptr;
+  for (const ListedMember& p : programs) {
     if (ranks && (!before || before->class_index != p.class_index)) {
       const ClassT& k = *ranks->classes[p.class_index];
-      Json row = {{"name", k.name}, {"ranks", count_of(k.digits)}};
+      OrderedJson row = {{"name", k.name}, {"ranks", count_of(k.digits)}};
       add_border(row, *p.program);
       manifest["classes"].push_back(std::move(row));
     }
     before = &p;
   }
-  manifest["sha256"] = Json::object();
+  manifest["sha256"] = OrderedJson::object();
   for (const BundleMember& member : members) manifest["sha256"][member.name] = sha256_hex(as_bytes(member.bytes));
-  return manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return manifest.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 // Before it is packed: what has too many instructions may not fit into a FlatBuffer either.
@@ -153,8 +153,8 @@ std::string flat(const Finish& finish) {
 Result<std::string> packed(RanksT* ranks, const std::vector<std::vector<const ProgramT*>>& programs,
                            const std::vector<BundleMember>& members) {
   std::vector<BundleMember> all;
-  std::vector<Listed> list = listed(ranks, programs);
-  for (const Listed& p : list) {
+  std::vector<ListedMember> list = listed_members(ranks, programs);
+  for (const ListedMember& p : list) {
     (void)NABLA_TRY(check_count(*p.program));
     all.push_back({p.member, flat([&](auto& b) { FinishProgramBuffer(b, Program::Pack(b, p.program)); })});
   }

@@ -14,9 +14,7 @@
 #include <cstring>
 #include <memory>
 
-namespace nabla {
-std::string reason_of(int problem);  // runtime/base/system.h, which is not in the interface of everybody who reads files
-}
+#include "runtime/base/text.h"
 
 namespace nabla::format {
 namespace {

@@ -11,7 +11,7 @@ namespace nabla::format {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kMaxRank = 32;
+constexpr size_t kMaxNpyRank = 32;
 
 struct Header {
   std::string descr;
@@ -105,7 +105,7 @@ class HeaderParser {
       (void)peek();
       int64_t value = 0;
       auto [end, problem] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-      if (problem != std::errc() || value < 0 || shape.size() >= kMaxRank) return false;
+      if (problem != std::errc() || value < 0 || shape.size() >= kMaxNpyRank) return false;
       at_ = static_cast<size_t>(end - text_.data());
       if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 writes long integers so
       shape.push_back(value);
@@ -120,11 +120,11 @@ class HeaderParser {
 
 /// The dtype that a header's text means. numpy.load takes `<`, `|` and `=` before types of one byte alike, and `=` as the
 /// machine's order, which is little-endian (C++'s cnpy writes `<u1`).
-std::optional<DType> dtype_of(std::string_view descr) {
-  if (std::optional<DType> exact = dtype_from_numpy(descr)) return exact;
+std::optional<nabla::DType> dtype_of(std::string_view descr) {
+  if (std::optional<nabla::DType> exact = dtype_from_numpy(descr)) return exact;
   if (descr.empty() || std::string_view("<>=|").find(descr[0]) == std::string_view::npos) return std::nullopt;
   std::string_view type = descr.substr(1);
-  std::optional<DType> one_byte = dtype_from_numpy(fmt::format("|{}", type));
+  std::optional<nabla::DType> one_byte = dtype_from_numpy(fmt::format("|{}", type));
   if (one_byte) return one_byte;
   return descr[0] == '=' ? dtype_from_numpy(fmt::format("<{}", type)) : std::nullopt;
 }
@@ -151,7 +151,7 @@ Literal from_fortran(const Literal& columns, std::vector<int64_t> shape) {
 }
 
 /// Bytes of an array of this shape, or nothing when that is more than `limit`.
-std::optional<uint64_t> bytes_within(const Header& header, DType dtype, uint64_t limit) {
+std::optional<uint64_t> bytes_within(const Header& header, nabla::DType dtype, uint64_t limit) {
   if (std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) return 0;
   unsigned __int128 total = bytes_of(dtype);
   for (int64_t extent : header.shape)
@@ -176,11 +176,11 @@ Diagnostic structured_array(const Header& header, const std::string& what) {
 /// What a header says, and where the elements begin.
 struct Parsed {
   Header header;
-  DType dtype;
+  nabla::DType dtype;
   const uint8_t* data;
 };
 
-Result<Parsed> parse_header(Bytes bytes, const std::string& what) {
+Result<Parsed> parse_npy_header(Bytes bytes, const std::string& what) {
   std::string_view text = as_text(bytes);
   if (!text.starts_with(kMagic)) return error(Code::kForeignFile, "{}: not a .npy file", what);
   auto damaged = [&](std::string_view why) { return error(Code::kCorrupt, "{}: damaged .npy: {}", what, why); };
@@ -195,7 +195,7 @@ Result<Parsed> parse_header(Bytes bytes, const std::string& what) {
   std::optional<Header> header = HeaderParser(text.substr(prefix, length)).parse();
   if (!header) return damaged("the header does not parse");
   if (!header->fields.empty()) return structured_array(*header, what);
-  std::optional<DType> dtype = dtype_of(header->descr);
+  std::optional<nabla::DType> dtype = dtype_of(header->descr);
   if (!dtype) return error(Code::kInputDType, "{}: element type `{}` is not supported", what, header->descr);
   Bytes data = bytes.subspan(prefix + length);
   std::optional<uint64_t> size = bytes_within(*header, *dtype, data.size());
@@ -205,7 +205,7 @@ Result<Parsed> parse_header(Bytes bytes, const std::string& what) {
   if (*size < data.size())
     return damaged(fmt::format("{} bytes stand after the {} of {}{}", data.size() - *size, *size, name_of(*dtype),
                                shape_str(header->shape)));
-  if (*dtype == DType::kBool)
+  if (*dtype == nabla::DType::kBool)
     if (std::optional<Diagnostic> bad = bad_bool(data.data(), static_cast<int64_t>(data.size()), what)) return *bad;
   return Parsed{std::move(*header), *dtype, data.data()};
 }
@@ -213,13 +213,13 @@ Result<Parsed> parse_header(Bytes bytes, const std::string& what) {
 }  // namespace
 
 Result<std::optional<ArrayView>> view_npy(Bytes bytes, const std::string& what) {
-  Parsed p = NABLA_TRY(parse_header(bytes, what));
+  Parsed p = NABLA_TRY(parse_npy_header(bytes, what));
   if (p.header.fortran && p.header.shape.size() > 1) return std::optional<ArrayView>();
   return std::optional<ArrayView>(ArrayView{"", p.dtype, std::move(p.header.shape), p.data});
 }
 
 Result<Literal> parse_npy(Bytes bytes, const std::string& what) {
-  Parsed p = NABLA_TRY(parse_header(bytes, what));
+  Parsed p = NABLA_TRY(parse_npy_header(bytes, what));
   if (p.header.fortran && p.header.shape.size() > 1) {
     std::vector<int64_t> reversed(p.header.shape.rbegin(), p.header.shape.rend());
     return from_fortran(Literal::from_bytes(p.dtype, std::move(reversed), p.data), p.header.shape);

@@ -18,7 +18,7 @@ struct TensorType {
   nabla::DType dtype = nabla::DType::kF32;
   std::vector<int64_t> shape;
   std::optional<Diagnostic> problem = std::nullopt;  ///< of a tensor that cannot be taken; it may be in a file unused
-  int64_t bytes() const { return count_of(shape) * nabla::bytes_of(dtype); }
+  int64_t bytes() const { return nabla::count_of(shape) * nabla::bytes_of(dtype); }
   std::string str() const;  ///< "f32[2,3]", or "cannot be read"
 };
 

@@ -235,7 +235,7 @@ py::object build(const Form& form, std::vector<Literal>& arrays, size_t& next) {
 }
 
 // ---- The calls of one function
-struct Call {
+struct CompiledCall {
   std::shared_ptr<Bundle> bundle;
   int entry = 0;
   std::vector<Literal> captures;
@@ -253,7 +253,7 @@ class KnownCalls {
   void add(std::shared_ptr<Bundle> bundle, int entry, const std::vector<const Value*>& captures, const py::tuple& args,
            const py::dict& kwargs, py::handle arguments, py::handle result,
            const std::vector<std::pair<py::object, py::object>>& fixed, const std::vector<int>& donated) {
-    auto call = std::make_shared<Call>();
+    auto call = std::make_shared<CompiledCall>();
     call->bundle = std::move(bundle);
     call->entry = entry;
     for (const Value* v : captures) call->captures.push_back(v->array("a call"));
@@ -277,7 +277,7 @@ class KnownCalls {
   py::object call(const py::tuple& args, const py::dict& kwargs) {
     if (is_tracing()) return unknown();
     for (size_t i = 0; i < calls_.size(); ++i) {
-      std::shared_ptr<Call> c = calls_[i];  // others may come while Python is not locked
+      std::shared_ptr<CompiledCall> c = calls_[i];  // others may come while Python is not locked
       Match m{.same = same_};
       m.arrays.reserve(c->captures.size() + 8);
       if (!match(c->args, args.ptr(), m) || !match(c->kwargs, kwargs.ptr(), m)) continue;
@@ -294,7 +294,7 @@ class KnownCalls {
  private:
   static py::object unknown() { return py::reinterpret_borrow<py::object>(Py_NotImplemented); }
 
-  static void fix(Call& call, const py::object& where, const py::object& value) {
+  static void fix(CompiledCall& call, const py::object& where, const py::object& value) {
     Form constant;
     constant.kind = Form::kConstant;
     constant.type = py::type::of(value);
@@ -307,7 +307,7 @@ class KnownCalls {
     }
   }
 
-  py::object run(const Call& c, Match& m) {
+  py::object run(const CompiledCall& c, Match& m) {
     for (const Literal& a : c.captures) m.arrays.push_back(a);
     auto begin = std::chrono::steady_clock::now();
     std::vector<Literal> out = without_lock([&] { return c.bundle->run(c.entry, m.arrays); });
@@ -320,7 +320,7 @@ class KnownCalls {
 
   py::object registration_, same_;
   std::string name_;
-  std::deque<std::shared_ptr<Call>> calls_;  // the last one that fitted first
+  std::deque<std::shared_ptr<CompiledCall>> calls_;  // the last one that fitted first
   int64_t hits_ = 0;
   std::chrono::steady_clock::duration spent_{};
 };

@@ -43,7 +43,7 @@ constexpr DlCode kCodes[] = {{DType::kBool, 6, 8}, {DType::kI8, 0, 8},   {DType:
                              {DType::kBF16, 4, 16}};
 
 // What a capsule owns.
-struct Exported {
+struct ExportedTensor {
   DlManagedTensor managed;
   Literal array;
   std::vector<int64_t> shape, strides;
@@ -72,7 +72,7 @@ bool row_major(const DlTensor& t) {
 py::capsule to_dlpack(const Value& v, bool copy) {
   Literal array = v.array("__dlpack__()");
   if (copy) array = Literal::from_bytes(array.dtype(), array.shape(), array.data());
-  auto* out = new Exported{{}, std::move(array), {}, {}};
+  auto* out = new ExportedTensor{{}, std::move(array), {}, {}};
   out->shape = out->array.shape();
   out->strides = strides_of(out->shape);
   DlTensor& t = out->managed.tensor;
@@ -86,7 +86,7 @@ py::capsule to_dlpack(const Value& v, bool copy) {
   for (const DlCode& c : kCodes)
     if (c.dtype == out->array.dtype()) t.dtype = {c.code, c.bits, 1};
   out->managed.manager = out;
-  out->managed.deleter = [](DlManagedTensor* m) { delete static_cast<Exported*>(m->manager); };
+  out->managed.deleter = [](DlManagedTensor* m) { delete static_cast<ExportedTensor*>(m->manager); };
   if (t.dtype.lanes == 0) {
     std::string name(name_of(out->array.dtype()));
     delete out;

@@ -36,7 +36,7 @@ void let_others_run() {
   if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
 }
 
-int64_t product(const ir::Shape& shape, size_t from, size_t to) {
+int64_t count_between(const ir::Shape& shape, size_t from, size_t to) {
   int64_t n = 1;
   for (size_t i = from; i < to; ++i) n *= shape[i].value();
   return n;
@@ -64,7 +64,7 @@ std::optional<KernelCall> elementwise_call(const ir::TypedOp& op) {
   for (const ir::Type& t : op.operands) {
     if (t.shape != shape) return std::nullopt;
     out.entry += "_" + std::string(name_of(t.dtype));
-    out.shapes.push_back({product(shape, 0, shape.size())});
+    out.shapes.push_back({count_between(shape, 0, shape.size())});
   }
   if (op.results[0].dtype != op.operands[0].dtype) out.entry += "_to_" + std::string(name_of(op.results[0].dtype));
   return out;
@@ -78,8 +78,8 @@ std::optional<KernelCall> reduction_call(const ir::TypedOp& op) {
     if (axes[i] != axes[0] + static_cast<int64_t>(i)) return std::nullopt;
   if (axes.empty()) return std::nullopt;
   auto first = static_cast<size_t>(axes[0]), last = first + axes.size();
-  KernelCall out{op.op.name, {{product(shape, 0, first), product(shape, first, last)}}};
-  int64_t behind = product(shape, last, shape.size());
+  KernelCall out{op.op.name, {{count_between(shape, 0, first), count_between(shape, first, last)}}};
+  int64_t behind = count_between(shape, last, shape.size());
   if (behind == 1)
     out.entry += "_rows";
   else
@@ -94,12 +94,12 @@ std::optional<KernelCall> row_call(const ir::TypedOp& op) {
   size_t rank = shape.size();
   if (rank == 0 || op.attrs.get_int("axis") != static_cast<int64_t>(rank) - 1) return std::nullopt;
   return KernelCall{op.op.name + "_" + std::string(name_of(op.operands[0].dtype)),
-                    {{product(shape, 0, rank - 1), product(shape, rank - 1, rank)}}};
+                    {{count_between(shape, 0, rank - 1), count_between(shape, rank - 1, rank)}}};
 }
 
 // Where the contracted dimension of matrices, or of a batch of them, stands: "n" after the rows, "t" before them; else
 // "".
-std::string layout_of(const ir::Type& t, const ir::Ints& batch, const ir::Ints& contract, bool left) {
+std::string factor_layout(const ir::Type& t, const ir::Ints& batch, const ir::Ints& contract, bool left) {
   size_t b = batch.size();
   if (b > 1 || contract.size() != 1 || t.shape.size() != b + 2) return "";
   for (size_t i = 0; i < b; ++i)
@@ -110,8 +110,8 @@ std::string layout_of(const ir::Type& t, const ir::Ints& batch, const ir::Ints& 
 
 std::optional<KernelCall> product_call(const ir::TypedOp& op) {
   const ir::Ints& batch = op.attrs.get_ints("lhs_batch");
-  std::string l = layout_of(op.operands[0], batch, op.attrs.get_ints("lhs_contract"), true);
-  std::string r = layout_of(op.operands[1], op.attrs.get_ints("rhs_batch"), op.attrs.get_ints("rhs_contract"), false);
+  std::string l = factor_layout(op.operands[0], batch, op.attrs.get_ints("lhs_contract"), true);
+  std::string r = factor_layout(op.operands[1], op.attrs.get_ints("rhs_batch"), op.attrs.get_ints("rhs_contract"), false);
   if (l.empty() || r.empty()) return std::nullopt;
   std::string kind = batch.empty() ? "product_" : "dot_";
   KernelCall out{kind + l + r + "_" + std::string(name_of(op.operands[0].dtype)), {}};

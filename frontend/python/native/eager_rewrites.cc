@@ -29,7 +29,7 @@ Val in_order(Val x, const Ints& order) {
   return std::is_sorted(order.begin(), order.end()) ? x : ir::transpose(x, order);
 }
 
-Dim product(const Val& x, const Ints& dims) {
+Dim extent_of(const Val& x, const Ints& dims) {
   Dim n = 1;
   for (int64_t d : dims) n = n * x.shape()[d];
   return n;
@@ -49,8 +49,8 @@ Matrix matrix_of(Val x, const Ints& batch, const Ints& contract, bool contracts_
   Ints other = order_of(!contracts_last);
   if (std::is_sorted(other.begin(), other.end())) contracts_last = !contracts_last;  // it lies the other way round
   Shape shape;
-  if (!batch.empty()) shape.push_back(product(x, batch));
-  Dim rows = product(x, free), depth = product(x, contract);
+  if (!batch.empty()) shape.push_back(extent_of(x, batch));
+  Dim rows = extent_of(x, free), depth = extent_of(x, contract);
   shape.push_back(contracts_last ? rows : depth);
   shape.push_back(contracts_last ? depth : rows);
   return {ir::reshape(in_order(x, order_of(contracts_last)), shape), contracts_last};

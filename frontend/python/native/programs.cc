@@ -167,7 +167,7 @@ std::pair<std::string, std::string> profile_of(Bundle& bundle) {
   return {exec::json(profile), exec::str(profile)};
 }
 
-format::Bundle file_of(const Bundle& bundle) {
+format::Bundle bundle_file(const Bundle& bundle) {
   return value_or_throw(format::Bundle::from_bytes(
       format::FileBytes::copy_of({reinterpret_cast<const uint8_t*>(bundle.bytes().data()), bundle.bytes().size()}),
       "the compiled function"));
@@ -177,11 +177,11 @@ std::string report_in(const format::Bundle& file) {
   const format::BundleClass& of = *value_or_throw(file.need_class(""));
   return std::string(format::as_text(file.member(of.folder + "report.json")));
 }
-std::string report_of(const Bundle& bundle) { return report_in(file_of(bundle)); }
+std::string report_of(const Bundle& bundle) { return report_in(bundle_file(bundle)); }
 
 // The report, and who the ranks are and what they exchange; empty: there is one.
 std::pair<std::string, std::string> report_and_ranks(const Bundle& bundle) {
-  format::Bundle file = file_of(bundle);
+  format::Bundle file = bundle_file(bundle);
   return {report_in(file), file.ranks() ? driver::ranks_text(file) : ""};
 }
 
@@ -190,7 +190,7 @@ std::pair<std::string, std::string> report_and_ranks(const Bundle& bundle) {
 using LayoutRef = std::shared_ptr<ir::Sharding>;  ///< null: nothing is said
 using NamedType = std::tuple<std::string, DType, Sizes, LayoutRef>;
 
-Spec spec_of(const std::string& name, DType dtype, const Sizes& shape, const LayoutRef& layout) {
+Spec tensor_spec(const std::string& name, DType dtype, const Sizes& shape, const LayoutRef& layout) {
   Spec out(name, dtype, shape_of(shape));
   out.sharding = layout;
   return out;
@@ -200,7 +200,7 @@ Spec spec_of(const std::string& name, DType dtype, const Sizes& shape, const Lay
 void add_entry(Program& program, const std::string& name, const std::vector<NamedType>& inputs,
                const py::function& body) {
   std::vector<Spec> specs;
-  for (const auto& [input, dtype, shape, layout] : inputs) specs.push_back(spec_of(input, dtype, shape, layout));
+  for (const auto& [input, dtype, shape, layout] : inputs) specs.push_back(tensor_spec(input, dtype, shape, layout));
   auto traced = [&](const std::vector<nabla::Tensor>& args) -> Outputs {
     py::list values;
     for (const nabla::Tensor& t : args) values.append(Value(t));
@@ -231,7 +231,7 @@ void bind_program(py::module_& m) {
       .def("mesh", [](Program& p, const ir::Mesh& mesh) { p.mesh(mesh.name, mesh.axes, python_site()); })
       .def("state", [](Program& p, const std::string& name, DType dtype, const Sizes& shape,
                        const LayoutRef& layout, const std::string& memory) {
-             Spec leaf = spec_of(name, dtype, shape, layout);
+             Spec leaf = tensor_spec(name, dtype, shape, layout);
              leaf.memory = value_or_throw(ir::memory_space(memory));
              return p.state(leaf, python_site());
            })

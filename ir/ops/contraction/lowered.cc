@@ -9,8 +9,6 @@
 namespace nabla::ops {
 namespace {
 
-constexpr const char* kLowered = "made by lowering, after every transform";
-
 // "f32[64,10];i32[?]" back to types; each `?` is the next of `sizes`.
 Result<std::vector<ir::Type>> parse_types(const InferContext& ctx) {
   std::vector<ir::Type> out;
@@ -155,7 +153,7 @@ Example widened_example() {
 }
 
 // Version 1 was a GPU's.
-Attrs with_implementation(Attrs attrs) {
+Attrs with_cublaslt(Attrs attrs) {
   attrs.set("implementation", std::string("cublaslt"));
   return attrs;
 }
@@ -212,7 +210,7 @@ OpDef gemm_op() {
       .linearity = ir::not_linear(),
       .lower = Lowering::kLibrary,
       .cost = cost_dot,
-      .upgrades = {with_implementation},
+      .upgrades = {with_cublaslt},
       .dtypes = DTypes::kFloats,
       .examples = {plain, biased, added, widened_example()},
       .draw =

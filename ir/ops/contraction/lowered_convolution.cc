@@ -7,8 +7,6 @@
 namespace nabla::ops {
 namespace {
 
-constexpr const char* kLowered = "made by lowering, after every transform";
-
 /// The sizes of the three tensors. The filter is [O, taps..., C/groups], wherever the node has its O.
 struct Sizes {
   Shape input, filter, output;
@@ -17,7 +15,7 @@ struct Sizes {
 
 bool is_kind(const std::string& kind) { return kind == "forward" || kind == "input_grad" || kind == "filter_grad"; }
 
-Shape middle(const Shape& s) { return Shape(s.begin() + 1, s.end() - 1); }
+Shape spatial_of(const Shape& s) { return Shape(s.begin() + 1, s.end() - 1); }
 Shape shape_of(Dim first, Shape spatial, Dim last) {
   spatial.insert(spatial.begin(), std::move(first));
   spatial.push_back(std::move(last));
@@ -40,7 +38,7 @@ Shape turned(const Attrs& attrs, const Shape& filter, bool back) {
   return out;
 }
 
-Shape outputs_of(const Attrs& attrs, const Shape& space, const Shape& taps) {
+Shape output_spatial(const Attrs& attrs, const Shape& space, const Shape& taps) {
   Windows windows = windows_from(attrs, taps);
   Shape out;
   for (size_t d = 0; d < space.size(); ++d) out.push_back(output_extent(space[d], windows[d]));
@@ -58,7 +56,7 @@ Sizes sizes_of(const Attrs& attrs, const Shape& a, const Shape& b) {
   } else {
     s.filter = turned(attrs, b, false);
     s.input = kind == "forward" ? a : shape_of(a[0], spatial, s.filter.back() * s.groups);
-    s.output = kind == "forward" ? shape_of(a[0], outputs_of(attrs, middle(a), middle(s.filter)), s.filter[0]) : a;
+    s.output = kind == "forward" ? shape_of(a[0], output_spatial(attrs, spatial_of(a), spatial_of(s.filter)), s.filter[0]) : a;
   }
   return s;
 }
@@ -82,7 +80,7 @@ InferResult infer_conv(const InferContext& ctx) {
   if (!ir::find_implementation("convolution", implementation))
     return ctx.fail(Code::kBadAttribute, "C6", "implementation is \"{}\"", implementation);
   Sizes s = sizes_of(ctx.attrs, ctx.shape(0), ctx.shape(1));
-  Shape outputs = shape_of(s.input[0], outputs_of(ctx.attrs, middle(s.input), middle(s.filter)), s.filter[0]);
+  Shape outputs = shape_of(s.input[0], output_spatial(ctx.attrs, spatial_of(s.input), spatial_of(s.filter)), s.filter[0]);
   for (int d = 0; d < rank; ++d)
     NABLA_TRY(ctx.require_equal(s.output[d], outputs[d], "C4", fmt::format("outputs in dimension {}", d)));
   NABLA_TRY(ctx.require_equal(s.input.back(), s.filter.back() * s.groups, "C4", "channels of input and filter"));
@@ -116,12 +114,12 @@ std::vector<Val> decompose_conv(ir::DecomposeContext& ctx) {
 }
 
 // Version 1 was a GPU's.
-Attrs with_implementation(Attrs attrs) {
+Attrs with_cudnn(Attrs attrs) {
   attrs.set("implementation", std::string("cudnn"));
   return attrs;
 }
 
-Attrs conv_attrs(std::string kind, Shape spatial, int64_t groups) {
+Attrs lowered_attrs(std::string kind, Shape spatial, int64_t groups) {
   return {{"kind", std::move(kind)}, {"spatial", std::move(spatial)},   {"strides", Ints{1}},
           {"padding_low", Ints{0}},  {"padding_high", Ints{0}},         {"dilation", Ints{1}},
           {"groups", groups},        {"implementation", std::string("cudnn")}};
@@ -132,18 +130,18 @@ Attrs with(Attrs attrs, const char* name, const char* value) {
   return attrs;
 }
 
-std::vector<ir::Reject> conv_rejects() {
+std::vector<ir::Reject> lowered_rejects() {
   Type x = f32({2, 5, 4}), w = f32({6, 2, 2});
-  return {{"C1", {x, i32({6, 2, 2})}, conv_attrs("forward", {}, 2)},
-          {"C2", {x, w}, conv_attrs("backward", {}, 2)},
-          {"C3", {x, f32({6, 2})}, conv_attrs("forward", {}, 2)},
-          {"C3", {x, w}, conv_attrs("forward", {4}, 2)},
-          {"C3", {x, w}, conv_attrs("forward", {}, 0)},
-          {"C4", {x, w}, conv_attrs("forward", {}, 1)},
-          {"C4", {x, f32({5, 2, 2})}, conv_attrs("forward", {}, 2)},
-          {"C4", {f32({2, 4, 6}), w}, conv_attrs("input_grad", {6}, 2)},
-          {"C5", {x, w}, with(conv_attrs("forward", {}, 2), "filter_outputs", "middle")},
-          {"C6", {x, w}, with(conv_attrs("forward", {}, 2), "implementation", "matmul")}};
+  return {{"C1", {x, i32({6, 2, 2})}, lowered_attrs("forward", {}, 2)},
+          {"C2", {x, w}, lowered_attrs("backward", {}, 2)},
+          {"C3", {x, f32({6, 2})}, lowered_attrs("forward", {}, 2)},
+          {"C3", {x, w}, lowered_attrs("forward", {4}, 2)},
+          {"C3", {x, w}, lowered_attrs("forward", {}, 0)},
+          {"C4", {x, w}, lowered_attrs("forward", {}, 1)},
+          {"C4", {x, f32({5, 2, 2})}, lowered_attrs("forward", {}, 2)},
+          {"C4", {f32({2, 4, 6}), w}, lowered_attrs("input_grad", {6}, 2)},
+          {"C5", {x, w}, with(lowered_attrs("forward", {}, 2), "filter_outputs", "spatial_of")},
+          {"C6", {x, w}, with(lowered_attrs("forward", {}, 2), "implementation", "matmul")}};
 }
 
 }  // namespace
@@ -197,25 +195,25 @@ std::vector<OpDef> lowered_convolution_ops() {
             cost.flops = Type(DType::kF32, s.output).count() * Type(DType::kF32, sums).count() * 2;
             return cost;
           },
-      .upgrades = {with_implementation},
+      .upgrades = {with_cudnn},
       .dtypes = DTypes::kFloats,
-      .examples = {{{operand(f32({2, 5, 4})), operand(f32({6, 2, 2}))}, conv_attrs("forward", {}, 2)},
-                   {{operand(f32({2, 4, 6})), operand(f32({6, 2, 2}))}, conv_attrs("input_grad", {5}, 2)},
-                   {{operand(f32({2, 5, 4})), operand(f32({2, 4, 6}))}, conv_attrs("filter_grad", {2}, 2)},
+      .examples = {{{operand(f32({2, 5, 4})), operand(f32({6, 2, 2}))}, lowered_attrs("forward", {}, 2)},
+                   {{operand(f32({2, 4, 6})), operand(f32({6, 2, 2}))}, lowered_attrs("input_grad", {5}, 2)},
+                   {{operand(f32({2, 5, 4})), operand(f32({2, 4, 6}))}, lowered_attrs("filter_grad", {2}, 2)},
                    {{operand(f32({2, 5, 4})), operand(f32({2, 2, 6}))},
-                    with(conv_attrs("forward", {}, 2), "filter_outputs", "last")},
+                    with(lowered_attrs("forward", {}, 2), "filter_outputs", "last")},
                    {{operand(f32({2, 4, 6})), operand(f32({2, 2, 6}))},
-                    with(conv_attrs("input_grad", {5}, 2), "filter_outputs", "last")},
+                    with(lowered_attrs("input_grad", {5}, 2), "filter_outputs", "last")},
                    {{operand(f32({2, 5, 4})), operand(f32({2, 4, 6}))},
-                    with(conv_attrs("filter_grad", {2}, 2), "filter_outputs", "last")}},
+                    with(lowered_attrs("filter_grad", {2}, 2), "filter_outputs", "last")}},
       .draw =
           [](Rng& rng) {
             Dim channels = random_positive_dim(rng), taps = random_int(rng, 1, 2);
             Shape input = {random_positive_dim(rng), Dim(random_int(rng, 2, 7)), channels};
             return Example{{operand(f32(input)), operand(f32({random_positive_dim(rng), taps, channels}))},
-                           conv_attrs("forward", {}, 1)};
+                           lowered_attrs("forward", {}, 1)};
           },
-      .rejects = conv_rejects(),
+      .rejects = lowered_rejects(),
   }};
 }
 

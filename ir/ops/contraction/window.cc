@@ -56,7 +56,7 @@ InferResult infer_chosen(const InferContext& ctx, bool per_window) {
 // ---- References.
 
 /// u64 comes as the bits of a signed number: turned round half-way it has the right order, and so have all integers.
-int64_t turned(DType dtype, int64_t v) { return dtype == DType::kU64 ? v ^ INT64_MIN : v; }
+int64_t ordered_bits(DType dtype, int64_t v) { return dtype == DType::kU64 ? v ^ INT64_MIN : v; }
 
 /// f(position of an output, position in x, element of x) for all that windows read: tap by tap, so that each output
 /// sees its elements in row-major order.
@@ -96,7 +96,7 @@ Literals reference_reduce_window(const EvalContext& ctx, Combiner combiner) {
       int64_t& value = values[to];
       if (sum)
         value = static_cast<int64_t>(static_cast<uint64_t>(value) + static_cast<uint64_t>(v));
-      else if (turned(x.dtype(), v) > turned(x.dtype(), value))
+      else if (ordered_bits(x.dtype(), v) > ordered_bits(x.dtype(), value))
         value = v;
     });
     write_row(out, 0, 1, out.size(), values.data());
@@ -116,7 +116,7 @@ std::vector<int64_t> first_maxima(const EvalContext& ctx, const Extents& outputs
   } else {
     std::vector<int64_t> best(out.size());
     for_each_read<int64_t>(ctx, outputs, [&](int64_t to, int64_t from, int64_t v) {
-      v = turned(dtype, v);
+      v = ordered_bits(dtype, v);
       if (out[to] < 0 || v > best[to]) out[to] = from, best[to] = v;
     });
   }

@@ -12,8 +12,6 @@ using kernel_ir::Combiner;
 using FloatFn = double (*)(const double*);
 using IntFn = int64_t (*)(DType, const int64_t*);
 
-Val apply(const char* op, Val x) { return x.b->op(op, {x}); }
-Val apply(const char* op, Val a, Val b) { return a.b->op(op, {a, b}); }
 
 bool int_less(DType d, int64_t a, int64_t b) {
   return is_unsigned(d) ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
@@ -204,7 +202,6 @@ std::vector<ElementwiseSpec> bit_rows() {
 }
 
 // The bits of x, as many as the type has.
-uint64_t low_bits(DType d, int64_t x) { return static_cast<uint64_t>(x) & (~uint64_t{0} >> (64 - 8 * bytes_of(d))); }
 bool shifts_out(DType d, int64_t by) { return by < 0 || by >= 8 * bytes_of(d); }
 
 int64_t shift_left(DType d, const int64_t* x) {

@@ -50,4 +50,10 @@ std::vector<OpDef> binary_ops();
 /// select, clamp and convert: their operands' types differ.
 std::vector<OpDef> other_elementwise_ops();
 
+/// The op of this name with one operand or two.
+inline Val apply(const char* op, Val x) { return x.b->op(op, {x}); }
+inline Val apply(const char* op, Val a, Val b) { return a.b->op(op, {a, b}); }
+/// The bits of an integer as an element of the dtype has them.
+inline uint64_t low_bits(DType d, int64_t x) { return static_cast<uint64_t>(x) & (~uint64_t{0} >> (64 - 8 * bytes_of(d))); }
+
 }  // namespace nabla::ops

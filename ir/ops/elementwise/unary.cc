@@ -11,7 +11,6 @@ namespace {
 using kernel_ir::Expr;
 
 // The operators of Val need the namespace of Val; they are found by argument.
-Val apply(const char* op, Val x) { return x.b->op(op, {x}); }
 
 constexpr const char* kBoolean = "the result is boolean";
 
@@ -49,8 +48,6 @@ ElementwiseSpec predicate(std::string name, std::string doc, double (*f)(const d
 }
 
 int64_t wrapping_neg(int64_t x) { return static_cast<int64_t>(0 - static_cast<uint64_t>(x)); }
-
-uint64_t low_bits(DType d, int64_t x) { return static_cast<uint64_t>(x) & (~uint64_t{0} >> (64 - 8 * bytes_of(d))); }
 
 ElementwiseSpec bit_count(std::string name, std::string doc, int64_t (*g)(DType, const int64_t*)) {
   return {.name = std::move(name),

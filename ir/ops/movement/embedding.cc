@@ -35,12 +35,12 @@ Literals reference_embedding(const EvalContext& ctx) {
 }
 
 /// The gather of which `embedding` is the name; also the scatter_add that is its transpose.
-Attrs gather_attrs(int ids_rank) {
+Attrs row_gather_attrs(int ids_rank) {
   int64_t rank = ids_rank;
   return {{"offset_dims", Ints{rank}}, {"collapsed_slice_dims", Ints{0}}, {"start_index_map", Ints{0}},
           {"index_vector_dim", rank},  {"slice_sizes", Ints{1, -1}},      {"out_of_range", std::string("clamp")}};
 }
-Attrs scatter_attrs(int ids_rank) {
+Attrs row_scatter_attrs(int ids_rank) {
   int64_t rank = ids_rank;
   return {{"update_window_dims", Ints{rank}},
           {"inserted_window_dims", Ints{0}},
@@ -65,14 +65,14 @@ Fragment access_embedding(const TypedOp& op) {
 std::vector<MaybeVal> vjp_embedding(VjpContext& ctx) {
   if (!ctx.active[0]) return {std::nullopt, std::nullopt};
   Val ids = ctx.operand(1);
-  return {ctx.b.op("scatter_add", {ctx.b.zeros_like(ctx.operand(0)), ids, ctx.ct()}, scatter_attrs(ids.rank())),
+  return {ctx.b.op("scatter_add", {ctx.b.zeros_like(ctx.operand(0)), ids, ctx.ct()}, row_scatter_attrs(ids.rank())),
           std::nullopt};
 }
 
 std::vector<Val> batch_embedding(BatchContext& ctx) {
   if (!ctx.batched[0]) return ctx.b.add("embedding", ctx.operands);
   // A table per example: the batch rule of the gather knows how.
-  Attrs attrs = ir::complete_attrs(ctx.b.ops().get("gather"), gather_attrs(ctx.op.operands[1].rank())).value();
+  Attrs attrs = ir::complete_attrs(ctx.b.ops().get("gather"), row_gather_attrs(ctx.op.operands[1].rank())).value();
   TypedOp gather{ctx.b.ops().get("gather"), ctx.op.operands, attrs, ctx.op.results};
   BatchContext inner{ctx.b, gather, ctx.operands, ctx.batched, ctx.size};
   return gather.op.batch(inner);
@@ -117,7 +117,7 @@ std::vector<OpDef> embedding_ops() {
       .reference = reference_embedding,
       .fold = fold_by_reference(),
       .decompose =
-          [](DecomposeContext& ctx) { return ctx.b.add("gather", ctx.operands, gather_attrs(ctx.operand(1).rank())); },
+          [](DecomposeContext& ctx) { return ctx.b.add("gather", ctx.operands, row_gather_attrs(ctx.operand(1).rank())); },
       .vjp = vjp_embedding,
       .jvp = jvp_linear_in({0}),
       .batch = batch_embedding,

@@ -69,7 +69,7 @@ Val beside(Val v, const Factored& f) {
   Val alone = apply("eq", f.zeros, v.b->like(v, 1));
   return select(is_zero(v), select(alone, f.product, none), select(is_zero(f.zeros), divided, none));
 }
-Factored gathered(FunctionBuilder& b, const TypedOp& op, const Factored& f, Val indices) {
+Factored values_at(FunctionBuilder& b, const TypedOp& op, const Factored& f, Val indices) {
   return {gather_updates(b, op, f.product, indices), gather_updates(b, op, f.zeros, indices)};
 }
 
@@ -79,14 +79,14 @@ std::vector<MaybeVal> vjp_product(VjpContext& ctx) {
   if (ctx.active[0]) out[0] = ctx.ct() * beside(ctx.operand(0), f);
   if (ctx.active[2])
     out[2] = gather_updates(ctx.b, ctx.op, ctx.ct(), ctx.operand(1)) *
-             beside(ctx.operand(2), gathered(ctx.b, ctx.op, f, ctx.operand(1)));
+             beside(ctx.operand(2), values_at(ctx.b, ctx.op, f, ctx.operand(1)));
   return out;
 }
 
 std::vector<MaybeVal> jvp_product(JvpContext& ctx) {
   Factored f = factored(ctx.b, ctx.op, ctx.operands);
   Val of_operand = ctx.tangent(0) * beside(ctx.operand(0), f);
-  Val of_updates = ctx.tangent(2) * beside(ctx.operand(2), gathered(ctx.b, ctx.op, f, ctx.operand(1)));
+  Val of_updates = ctx.tangent(2) * beside(ctx.operand(2), values_at(ctx.b, ctx.op, f, ctx.operand(1)));
   return {ctx.b.op("scatter_add", {of_operand, ctx.operand(1), of_updates}, ctx.attrs())};
 }
 

@@ -8,11 +8,11 @@
 namespace nabla::ops {
 namespace {
 
-constexpr int kLogsumexp = 3, kDelta = 4, kCotangent = 5, kFirstExtra = 6;
+constexpr int kLogsumexp = 3, kDelta = 4, kCotangent = 5, kFirstGradExtra = 6;
 
 InferResult infer_attention_grad(const InferContext& ctx) {
   NABLA_TRY(check_attention_shapes(ctx));
-  NABLA_TRY(check_attention_extras(ctx, kFirstExtra));
+  NABLA_TRY(check_attention_extras(ctx, kFirstGradExtra));
   Shape rows(ctx.shape(0).begin(), ctx.shape(0).end() - 1), out = rows;
   out.push_back(ctx.shape(2)[3]);
   DType dtype = ctx.operands[0].dtype, sums = accumulation_type(dtype);
@@ -35,8 +35,8 @@ Literals reference_attention_grad(const EvalContext& ctx) {
   double scale = attention_scale(ctx.attrs(), qs[3]);
   for_each_index(ctx.operands[kDelta].shape(), [&](const Extents& at, int64_t row) {
     int64_t b = at[0], h = at[1], i = at[2], kv = h / (qs[1] / ks[1]);
-    std::vector<double> scores = attention_scores(ctx, b, h, i, kFirstExtra);
-    std::vector<double> kept = dropout_row(ctx, b, h, i, kFirstExtra);
+    std::vector<double> scores = attention_scores(ctx, b, h, i, kFirstGradExtra);
+    std::vector<double> kept = dropout_row(ctx, b, h, i, kFirstGradExtra);
     double logsumexp = ctx.operands[kLogsumexp].get(row), delta = ctx.operands[kDelta].get(row);
     if (logsumexp == -kInf) logsumexp = 0;
     for (int64_t j = 0; j < ks[2]; ++j) {
@@ -59,7 +59,7 @@ Literals reference_attention_grad(const EvalContext& ctx) {
 }
 
 std::vector<Val> decompose_attention_grad(DecomposeContext& ctx) {
-  AttentionParts p(ctx.b, ctx.op, ctx.operands, kFirstExtra);
+  AttentionParts p(ctx.b, ctx.op, ctx.operands, kFirstGradExtra);
   DType dtype = ctx.operand(0).dtype();
   Val ct = p.operand(kCotangent), weights = p.weights_again(ctx.operand(kLogsumexp));
   Val dv = p.dot(p.grouped(p.dropped(weights)), 2, p.grouped(ct), 2);
@@ -69,7 +69,7 @@ std::vector<Val> decompose_attention_grad(DecomposeContext& ctx) {
 }
 
 Factors factors_attention_grad(const TypedOp& op) {
-  AttentionFactors f = attention_factors(op, kFirstExtra);
+  AttentionFactors f = attention_factors(op, kFirstGradExtra);
   // dk and dv are sums over the queries and heads that share a key, and dp one over the features of v.
   for (ir::Factors::Factor& factor : f.factors.factors) {
     bool sums = factor.name == "s" || (factor.name == "g" && factor.kind == Factors::Kind::kPass);
@@ -113,7 +113,7 @@ Example draw_attention_grad(Rng& rng) {
   DType mask = random_bool(rng) ? DType::kBool : random_bool(rng) ? DType::kF32 : dtype;
   Example e = attention_grad_example(dtype, s, random_bool(rng), mask_heads, dropout, scale,
                                      random_bool(rng) ? 0 : s.batch, mask);
-  return maybe_part(rng, std::move(e), kFirstExtra);
+  return maybe_part(rng, std::move(e), kFirstGradExtra);
 }
 
 std::vector<Reject> attention_grad_rejects() {
@@ -162,10 +162,10 @@ OpDef attention_grad() {
                      "batch, and only then there is one"},
                     place_constraint("C6"),
                     {"C7", "logsumexp, delta and ct fit q and v"}};
-  op.whole = [](const TypedOp& op) { return whole_attention(op, "attention_grad", kFirstExtra); };
-  op.batch = [](BatchContext& ctx) { return batch_attention(ctx, kFirstExtra); };
+  op.whole = [](const TypedOp& op) { return whole_attention(op, "attention_grad", kFirstGradExtra); };
+  op.batch = [](BatchContext& ctx) { return batch_attention(ctx, kFirstGradExtra); };
   op.factors = factors_attention_grad;
-  op.localise = [](const ir::Shard& shard) { return localise_attention(shard, kFirstExtra); };
+  op.localise = [](const ir::Shard& shard) { return localise_attention(shard, kFirstGradExtra); };
   op.cost = cost_attention_grad;
   op.dtypes = DTypes::kAsWritten;  // logsumexp and delta follow q only where it is wide
   op.examples = {attention_grad_example(DType::kF32, {1, 2, 2, 3, 3, 4, 4}, true, 0, 0),

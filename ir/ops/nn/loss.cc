@@ -14,7 +14,7 @@ using kernel_ir::Fragment;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-Shape rows_of(const Shape& logits) { return Shape(logits.begin(), logits.end() - 1); }
+Shape loss_shape(const Shape& logits) { return Shape(logits.begin(), logits.end() - 1); }
 
 /// C1..C4, which both ops share.
 Status check_logits(const InferContext& ctx) {
@@ -38,7 +38,7 @@ Status require_rows(const InferContext& ctx, int operand, std::string_view const
 InferResult infer_cross_entropy(const InferContext& ctx) {
   NABLA_TRY(check_logits(ctx));
   NABLA_TRY(require_rows(ctx, 1, "C4"));
-  Type row(ctx.operands[0].dtype, rows_of(ctx.shape(0)));
+  Type row(ctx.operands[0].dtype, loss_shape(ctx.shape(0)));
   return Types{row, row};
 }
 
@@ -184,7 +184,7 @@ Shape draw_logits(Rng& rng) {
 /// Labels reach a little beyond the classes; never where derivatives are checked against differences.
 Example loss_example(Shape logits, bool grad, bool beyond) {
   double classes = static_cast<double>(logits.back().value());
-  Type row = f32(rows_of(logits));
+  Type row = f32(loss_shape(logits));
   Example e{{operand(f32(logits), between(-4, 4)),
              operand(i32(row.shape), between(beyond ? -1 : 0, beyond ? classes : classes - 1))},
             {}};

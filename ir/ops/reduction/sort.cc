@@ -10,7 +10,7 @@ const char* const kOrder =
     " NaN counts as the largest number and -0 equals 0. The order is stable: elements that tie "
     "stay as they stand.";
 
-int64_t axis_of(const Attrs& attrs) { return attrs.get_int("axis"); }
+int64_t sorted_axis(const Attrs& attrs) { return attrs.get_int("axis"); }
 
 InferResult infer_argsort(const InferContext& ctx) {
   for (int i = 1; i < static_cast<int>(ctx.operands.size()); ++i) {
@@ -19,8 +19,8 @@ InferResult infer_argsort(const InferContext& ctx) {
       NABLA_TRY(
           ctx.require_equal(ctx.shape(i)[d], ctx.shape(0)[d], "C1", fmt::format("sizes of keys in dimension {}", d)));
   }
-  NABLA_TRY(ctx.require_axis(axis_of(ctx.attrs), ctx.rank(0), "C3"));
-  NABLA_TRY(require_position_dtype(ctx, "C2", ctx.shape(0)[axis_of(ctx.attrs)]));
+  NABLA_TRY(ctx.require_axis(sorted_axis(ctx.attrs), ctx.rank(0), "C3"));
+  NABLA_TRY(require_position_dtype(ctx, "C2", ctx.shape(0)[sorted_axis(ctx.attrs)]));
   return Types{Type(ctx.attrs.get_dtype("dtype"), ctx.shape(0))};
 }
 
@@ -64,10 +64,10 @@ OpDef argsort() {
       .vjp = ir::not_differentiable("the result is an integer"),
       .jvp = ir::not_differentiable("the result is an integer"),
       .batch = batch_shifting({"axis"}),
-      .factors = [](const TypedOp& t) { return factors_along(t, axis_of(t.attrs), Factors::Kind::kReplicate); },
+      .factors = [](const TypedOp& t) { return factors_along(t, sorted_axis(t.attrs), Factors::Kind::kReplicate); },
       .access =
           [](const TypedOp& t) {
-            return procedure_fragment(t, "argsort", axis_of(t.attrs), {t.attrs.get_bool("descending")});
+            return procedure_fragment(t, "argsort", sorted_axis(t.attrs), {t.attrs.get_bool("descending")});
           },
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,
@@ -95,7 +95,7 @@ OpDef argsort() {
 }
 
 InferResult infer_top_k(const InferContext& ctx) {
-  int64_t axis = axis_of(ctx.attrs), k = ctx.attrs.get_int("k");
+  int64_t axis = sorted_axis(ctx.attrs), k = ctx.attrs.get_int("k");
   NABLA_TRY(ctx.require_axis(axis, ctx.rank(0), "C1"));
   const Dim& extent = ctx.shape(0)[axis];
   if (k < 0 || !Dim::less_equal(k, extent).value_or(false))
@@ -133,17 +133,17 @@ OpDef top_k() {
       .decompose = ir::no_rule("a primitive: a procedure of kernel_ir"),
       .vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
         if (ctx.result(0).type().count().is(0)) return {ctx.b.zeros_like(ctx.operand(0))};
-        return {add_along(ctx.operand(0).shape(), ctx.result(1), ctx.ct(), axis_of(ctx.attrs()))};
+        return {add_along(ctx.operand(0).shape(), ctx.result(1), ctx.ct(), sorted_axis(ctx.attrs()))};
       },
       .jvp = [](JvpContext& ctx) -> std::vector<MaybeVal> {
         if (ctx.result(0).type().count().is(0)) return {ctx.b.zeros_like(ctx.result(0)), std::nullopt};
-        return {take_along(ctx.tangent(0), ctx.result(1), axis_of(ctx.attrs())), std::nullopt};
+        return {take_along(ctx.tangent(0), ctx.result(1), sorted_axis(ctx.attrs())), std::nullopt};
       },
       .batch = batch_shifting({"axis"}),
-      .factors = [](const TypedOp& t) { return factors_along(t, axis_of(t.attrs), Factors::Kind::kReplicate); },
+      .factors = [](const TypedOp& t) { return factors_along(t, sorted_axis(t.attrs), Factors::Kind::kReplicate); },
       .access =
           [](const TypedOp& t) {
-            return procedure_fragment(t, "top_k", axis_of(t.attrs),
+            return procedure_fragment(t, "top_k", sorted_axis(t.attrs),
                                       {t.attrs.get_int("k"), t.attrs.get_bool("largest")});
           },
       .linearity = ir::not_linear(),

@@ -19,7 +19,7 @@ struct Slide {
 };
 
 /// One dimension that is cut: sizes of a rank's part of the input and of the output.
-struct Along {
+struct SlidingDim {
   size_t dim;   ///< of the input and the output
   size_t slot;  ///< in the attributes
   Axes axes;
@@ -43,9 +43,9 @@ int64_t size_of(const ir::Type& t, size_t dim) { return t.shape[dim].value(); }
 /// The dimensions from `first` on of which input and output are both cut along the same axes, or could be; nothing
 /// where there are none or one does not fit. `axes_of` gives what the operands have.
 template <class AxesOf>
-std::optional<std::vector<Along>> dims_along(const RuleContext& c, size_t first, const ir::Type& input,
+std::optional<std::vector<SlidingDim>> dims_along(const RuleContext& c, size_t first, const ir::Type& input,
                                              const ir::Type& output, const Ints& taps, const AxesOf& axes_of) {
-  std::vector<Along> out;
+  std::vector<SlidingDim> out;
   Ints strides = list(c, "strides"), low = list(c, "padding_low"), dilation = list(c, "dilation");
   for (size_t k = 0; k < taps.size(); ++k) {
     size_t d = first + k;
@@ -62,22 +62,22 @@ std::optional<std::vector<Along>> dims_along(const RuleContext& c, size_t first,
   return out;
 }
 
-Axes taken_by(const std::vector<Along>& dims) {
+Axes taken_by(const std::vector<SlidingDim>& dims) {
   Axes out;
-  for (const Along& a : dims) out.insert(out.end(), a.axes.begin(), a.axes.end());
+  for (const SlidingDim& a : dims) out.insert(out.end(), a.axes.begin(), a.axes.end());
   return out;
 }
-Layout with_dims(Layout layout, const std::vector<Along>& dims) {
-  for (const Along& a : dims) layout.dims[a.dim] = a.axes;
+Layout with_dims(Layout layout, const std::vector<SlidingDim>& dims) {
+  for (const SlidingDim& a : dims) layout.dims[a.dim] = a.axes;
   return layout;
 }
 
 /// Bytes for the windows of a tensor whose parts have this layout, and by how much the part grows.
 template <class WindowOf, class SizeOf>
 double bytes_of_windows(const RuleContext& c, const ir::Type& type, const Layout& layout,
-                        const std::vector<Along>& dims, const WindowOf& window_of, const SizeOf& own) {
+                        const std::vector<SlidingDim>& dims, const WindowOf& window_of, const SizeOf& own) {
   double out = 0, part = bytes_of_part(c, type, layout);
-  for (const Along& a : dims) {
+  for (const SlidingDim& a : dims) {
     Window w = window_of(a);
     double slice = part / static_cast<double>(own(a));
     out += slice * static_cast<double>(elements_sent(shards(c.mesh, a.axes), own(a), w));
@@ -86,9 +86,9 @@ double bytes_of_windows(const RuleContext& c, const ir::Type& type, const Layout
   return out;
 }
 
-Val windows(const RuleContext& c, Val x, const std::vector<Along>& dims, Window (Along::*of)() const,
+Val windows(const RuleContext& c, Val x, const std::vector<SlidingDim>& dims, Window (SlidingDim::*of)() const,
             const std::optional<Val>& fill = std::nullopt) {
-  for (const Along& a : dims) {
+  for (const SlidingDim& a : dims) {
     auto dim = static_cast<int64_t>(a.dim);
     x = fill ? window(c, x, dim, a.axes, (a.*of)(), *fill) : window(c, x, dim, a.axes, (a.*of)());
   }
@@ -96,10 +96,10 @@ Val windows(const RuleContext& c, Val x, const std::vector<Along>& dims, Window 
 }
 
 /// The attributes for windows that bring their padding along.
-ir::Attrs padded_attrs(const RuleContext& c, const std::vector<Along>& dims) {
+ir::Attrs padded_attrs(const RuleContext& c, const std::vector<SlidingDim>& dims) {
   ir::Attrs attrs = c.n.attrs;
   Ints low = list(c, "padding_low"), high = list(c, "padding_high");
-  for (const Along& a : dims) low[a.slot] = high[a.slot] = 0;
+  for (const SlidingDim& a : dims) low[a.slot] = high[a.slot] = 0;
   attrs.set("padding_low", low), attrs.set("padding_high", high);
   return attrs;
 }
@@ -149,11 +149,11 @@ std::optional<Ruled> convolved(const RuleContext& c) {
   Split split(c, taken_by(*dims));
   Layout in = with_dims(split.operand(0), *dims), filter = split.operand(1), out = with_dims(split.result(0), *dims);
   double bytes = bytes_of_windows(
-      c, x, in, *dims, [](const Along& a) { return a.read(); }, [](const Along& a) { return a.in; });
+      c, x, in, *dims, [](const SlidingDim& a) { return a.read(); }, [](const SlidingDim& a) { return a.in; });
   Ruled ruled{
       {out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, filter) + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
-    Val read = windows(c, c.part(0, in), dims, &Along::read);
+    Val read = windows(c, c.part(0, in), dims, &SlidingDim::read);
     return std::vector<Val>{convolve(c, "convolution", read, c.part(1, filter), padded_attrs(c, dims), out)};
   };
   return ruled;
@@ -168,7 +168,7 @@ std::optional<Ruled> convolved_back(const RuleContext& c) {
   if (!dims) return std::nullopt;
   Ints low = list(c, "padding_low"), high = list(c, "padding_high");
   ir::Shape space = c.n.attrs.get_shape("input_spatial");
-  for (const Along& a : *dims) {
+  for (const SlidingDim& a : *dims) {
     if (a.in % a.slide.stride != 0) return std::nullopt;
     Window w = a.readers();
     low[a.slot] = a.slide.low - w.first * a.slide.stride;
@@ -182,11 +182,11 @@ std::optional<Ruled> convolved_back(const RuleContext& c) {
   Split split(c, taken_by(*dims));
   Layout in = with_dims(split.operand(0), *dims), filter = split.operand(1), out = with_dims(split.result(0), *dims);
   double bytes = bytes_of_windows(
-      c, ct, in, *dims, [](const Along& a) { return a.readers(); }, [](const Along& a) { return a.out; });
+      c, ct, in, *dims, [](const SlidingDim& a) { return a.readers(); }, [](const SlidingDim& a) { return a.out; });
   Ruled ruled{
       {out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, filter) + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
-    Val readers = windows(c, c.part(0, in), dims, &Along::readers);
+    Val readers = windows(c, c.part(0, in), dims, &SlidingDim::readers);
     return std::vector<Val>{convolve(c, "conv_input_grad", readers, c.part(1, filter), attrs, out)};
   };
   return ruled;
@@ -201,12 +201,12 @@ std::optional<Ruled> filter_gradient(const RuleContext& c) {
   if (!dims) return std::nullopt;
   Split split(c, taken_by(*dims));
   Layout in = with_dims(split.operand(0), *dims), seeds = with_dims(split.operand(1), *dims), out = split.result(0);
-  for (const Along& a : *dims) out.pending.insert(out.pending.end(), a.axes.begin(), a.axes.end());
+  for (const SlidingDim& a : *dims) out.pending.insert(out.pending.end(), a.axes.begin(), a.axes.end());
   double bytes = bytes_of_windows(
-      c, x, in, *dims, [](const Along& a) { return a.read(); }, [](const Along& a) { return a.in; });
+      c, x, in, *dims, [](const SlidingDim& a) { return a.read(); }, [](const SlidingDim& a) { return a.in; });
   Ruled ruled{{out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, seeds) + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
-    Val read = windows(c, c.part(0, in), dims, &Along::read);
+    Val read = windows(c, c.part(0, in), dims, &SlidingDim::read);
     return std::vector<Val>{convolve(c, "conv_filter_grad", read, c.part(1, seeds), padded_attrs(c, dims), out)};
   };
   return ruled;
@@ -226,8 +226,8 @@ std::optional<Ruled> pooled(const RuleContext& c) {
     in.push_back(with_dims(split.operand(i), *dims));
     bytes +=
         bytes_brought(c, i, in[i]) + bytes_of_windows(
-                                         c, c.op.operands[i], in[i], *dims, [](const Along& a) { return a.read(); },
-                                         [](const Along& a) { return a.in; });
+                                         c, c.op.operands[i], in[i], *dims, [](const SlidingDim& a) { return a.read(); },
+                                         [](const SlidingDim& a) { return a.in; });
   }
   Ruled ruled{{out}, bytes + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
@@ -235,7 +235,7 @@ std::optional<Ruled> pooled(const RuleContext& c) {
     bool sums = c.n.op->name == "reduce_window_sum";
     for (size_t i = 0; i < in.size(); ++i)
       operands.push_back(
-          windows(c, c.part(i, in[i]), dims, &Along::read, fill_of(c, c.op.operands[i].dtype, i == 0 && !sums)));
+          windows(c, c.part(i, in[i]), dims, &SlidingDim::read, fill_of(c, c.op.operands[i].dtype, i == 0 && !sums)));
     return std::vector<Val>{c.b.op(c.n.op->name, operands, padded_attrs(c, dims))};
   };
   return ruled;
@@ -246,25 +246,25 @@ std::optional<Ruled> scattered_back(const RuleContext& c) {
   const ir::Type &x = c.op.operands[0], &source = c.op.operands[1];
   auto dims = dims_along(c, 0, x, source, list(c, "window"), [&](size_t d) { return axes_of_either(c, d); });
   if (!dims) return std::nullopt;
-  for (const Along& a : *dims)
+  for (const SlidingDim& a : *dims)
     if (a.in % a.slide.stride != 0 || a.readers().count <= 0) return std::nullopt;
-  auto read = [](const Along& a) {
+  auto read = [](const SlidingDim& a) {
     Window w = a.readers();
     return Window{a.in, w.first * a.slide.stride - a.slide.low, (w.count - 1) * a.slide.stride + a.slide.span() + 1};
   };
   Split split(c, taken_by(*dims));
   Layout in = with_dims(split.operand(0), *dims), seeds = with_dims(split.operand(1), *dims);
   double bytes =
-      bytes_of_windows(c, x, in, *dims, read, [](const Along& a) { return a.in; }) +
+      bytes_of_windows(c, x, in, *dims, read, [](const SlidingDim& a) { return a.in; }) +
       bytes_of_windows(
-          c, source, seeds, *dims, [](const Along& a) { return a.readers(); }, [](const Along& a) { return a.out; });
+          c, source, seeds, *dims, [](const SlidingDim& a) { return a.readers(); }, [](const SlidingDim& a) { return a.out; });
   Ruled ruled{{in}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, seeds) + bytes_returned(c, 0, in), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     Val all = c.part(0, in), least = fill_of(c, x.dtype, true);
-    for (const Along& a : dims) all = window(c, all, static_cast<int64_t>(a.dim), a.axes, read(a), least);
-    Val from = windows(c, c.part(1, seeds), dims, &Along::readers);
+    for (const SlidingDim& a : dims) all = window(c, all, static_cast<int64_t>(a.dim), a.axes, read(a), least);
+    Val from = windows(c, c.part(1, seeds), dims, &SlidingDim::readers);
     Val out = c.b.op("select_and_scatter", {all, from}, padded_attrs(c, dims));
-    for (const Along& a : dims) {
+    for (const SlidingDim& a : dims) {
       // A window may end before the part does.
       auto dim = static_cast<int64_t>(a.dim);
       int64_t begin = -read(a).first, have = std::max<int64_t>(0, std::min(a.in, read(a).count - begin));

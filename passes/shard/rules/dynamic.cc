@@ -12,15 +12,15 @@ using ir::Ints;
 using ir::Val;
 
 /// A dimension that is cut and that the window does not fill.
-struct Along {
+struct SlicedDim {
   size_t dim;
   Axes axes;
   int64_t whole, own, window;
 };
 
 /// Of x, which lies as operand 0; nothing where there are none or sizes are not known.
-std::optional<std::vector<Along>> along(const RuleContext& c, const ir::Type& window) {
-  std::vector<Along> out;
+std::optional<std::vector<SlicedDim>> along(const RuleContext& c, const ir::Type& window) {
+  std::vector<SlicedDim> out;
   const ir::Type& x = c.op.operands[0];
   for (size_t d = 0; d < x.shape.size(); ++d) {
     const Axes& axes = c.layout(0).dims[d];
@@ -32,9 +32,9 @@ std::optional<std::vector<Along>> along(const RuleContext& c, const ir::Type& wi
   if (out.empty()) return std::nullopt;
   return out;
 }
-Axes taken_by(const std::vector<Along>& dims) {
+Axes taken_by(const std::vector<SlicedDim>& dims) {
   Axes out;
-  for (const Along& a : dims) out.insert(out.end(), a.axes.begin(), a.axes.end());
+  for (const SlicedDim& a : dims) out.insert(out.end(), a.axes.begin(), a.axes.end());
   return out;
 }
 
@@ -43,7 +43,7 @@ Val limited(Val v, int64_t low, int64_t high) {
   return v.b->op("minimum", {v.b->op("maximum", {v, least}), most});
 }
 /// Where the window begins, as the rank counts its part: i64[].
-Val own_start(const RuleContext& c, const Along& a, Val start) {
+Val own_start(const RuleContext& c, const SlicedDim& a, Val start) {
   Val in_whole = limited(ir::convert(start, DType::kI64), 0, a.whole - a.window);
   return in_whole - scalar(c.b, c.rank.coordinate(a.axes) * a.own);
 }
@@ -54,7 +54,7 @@ std::vector<Val> starts_of(const RuleContext& c, size_t first) {
 }
 
 /// x with zeros of the window's extent around it along the dimension.
-Val surrounded(Val x, const Along& a) {
+Val surrounded(Val x, const SlicedDim& a) {
   Ints both(static_cast<size_t>(x.rank()), 0), none = both;
   both[a.dim] = a.window;
   Val zero = x.b->constant(Literal::scalar(x.dtype(), 0));
@@ -78,7 +78,7 @@ std::optional<Ruled> sliced_where_it_is(const RuleContext& c) {
   if (!dims || c.op.operands[0].dtype == DType::kBool) return std::nullopt;
   Split split(c, taken_by(*dims));
   Layout in = split.operand(0), out = split.result(0);
-  for (const Along& a : *dims) {
+  for (const SlicedDim& a : *dims) {
     in.dims[a.dim] = a.axes, out.dims[a.dim].clear();
     out.pending.insert(out.pending.end(), a.axes.begin(), a.axes.end());
   }
@@ -86,7 +86,7 @@ std::optional<Ruled> sliced_where_it_is(const RuleContext& c) {
   ruled.make = [=, dims = *dims, &c] {
     Val x = c.part(0, in);
     std::vector<Val> starts = starts_of(c, 1);
-    for (const Along& a : dims) {
+    for (const SlicedDim& a : dims) {
       Val start = own_start(c, a, starts[a.dim]);
       starts[a.dim] = limited(start + c.b.fill(DType::kI64, {}, static_cast<double>(a.window)), 0, a.own + a.window);
       x = surrounded(x, a);
@@ -100,11 +100,11 @@ std::optional<Ruled> sliced_where_it_is(const RuleContext& c) {
 std::optional<Ruled> updated_where_it_is(const RuleContext& c) {
   auto dims = along(c, c.op.operands[1]);
   if (!dims) return std::nullopt;
-  for (const Along& a : *dims)
+  for (const SlicedDim& a : *dims)
     if (a.window > a.own) return std::nullopt;
   Split split(c, taken_by(*dims));
   Layout in = split.operand(0), update = split.operand(1);
-  for (const Along& a : *dims) in.dims[a.dim] = a.axes, update.dims[a.dim].clear();
+  for (const SlicedDim& a : *dims) in.dims[a.dim] = a.axes, update.dims[a.dim].clear();
   Ruled ruled{{in}, bytes_brought(c, 0, in) + bytes_brought(c, 1, update) + bytes_returned(c, 0, in), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     Val x = c.part(0, in), fresh = c.part(1, update);
@@ -112,7 +112,7 @@ std::optional<Ruled> updated_where_it_is(const RuleContext& c) {
     std::vector<Val> starts = starts_of(c, 2), zeros;
     Val mine = c.b.fill(DType::kBool, shape, 1);
     for (const Val& s : starts) zeros.push_back(c.b.zeros_like(s));
-    for (const Along& a : dims) {
+    for (const SlicedDim& a : dims) {
       Val start = own_start(c, a, starts[a.dim]);
       starts[a.dim] = limited(start, 0, a.own - a.window);
       // Element j of the window that lies within is element j + ahead of the update.

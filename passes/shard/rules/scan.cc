@@ -40,13 +40,13 @@ Val of_rank(const RuleContext& c, Val slices, const Axes& axes, int64_t axis, co
   return ir::broadcast_along(ir::reshape(mine, without), part, {axis});
 }
 
-struct Cut {
+struct ScanCut {
   int64_t axis;
   Axes axes;
   Layout layout;
   double sent;  ///< of one slice of every rank, of the operand's type
 };
-std::optional<Cut> cut_of(const RuleContext& c) {
+std::optional<ScanCut> cut_of(const RuleContext& c) {
   int64_t axis = c.n.attrs.get_int("axis");
   const Axes& axes = c.layout(0).dims[axis];
   const ir::Dim& extent = c.op.operands[0].shape[axis];
@@ -56,7 +56,7 @@ std::optional<Cut> cut_of(const RuleContext& c) {
   Layout layout = split.operand(0);
   double own = static_cast<double>(extent.bounds().max / shards(c.mesh, axes));
   double slice = bytes_of_part(c, c.op.operands[0], layout) / own;
-  return Cut{axis, axes, layout, ir::sent_bytes("all_gather", shards(c.mesh, axes), slice)};
+  return ScanCut{axis, axes, layout, ir::sent_bytes("all_gather", shards(c.mesh, axes), slice)};
 }
 
 Val any_nan(Val v) {
@@ -67,7 +67,7 @@ Val any_nan(Val v) {
 }  // namespace
 
 std::optional<Ruled> running(const RuleContext& c) {
-  std::optional<Cut> cut = cut_of(c);
+  std::optional<ScanCut> cut = cut_of(c);
   if (!cut) return std::nullopt;
   Ruled ruled{{cut->layout}, bytes_brought(c, 0, cut->layout) + cut->sent + bytes_returned(c, 0, cut->layout), nullptr};
   ruled.make = [cut = *cut, &c] {
@@ -84,7 +84,7 @@ std::optional<Ruled> running(const RuleContext& c) {
 
 // The extreme of the parts before this one, where it is: that holds until an element is better.
 std::optional<Ruled> running_position(const RuleContext& c) {
-  std::optional<Cut> cut = cut_of(c);
+  std::optional<ScanCut> cut = cut_of(c);
   if (!cut) return std::nullopt;
   double wide =
       static_cast<double>(bytes_of(c.op.results[0].dtype)) / static_cast<double>(bytes_of(c.op.operands[0].dtype));
