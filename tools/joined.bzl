@@ -10,7 +10,7 @@ def joined(name, srcs):
     """Returns the `srcs` of a C++ rule: headers, and texts that each hold several of the sources, one after the other.
 
     Names at file scope and in unnamed namespaces must differ between the sources. `--define=sources=alone` compiles each
-    source by itself, as `--config=opt` and tools/nightly do.
+    source by itself, as tools/nightly does to find what a source does not include itself.
 
     Args:
       name: the name of the rule
@@ -32,6 +32,6 @@ def joined(name, srcs):
         texts.append(text)
     headers = [s for s in srcs if not s.endswith(".cc")]
     return headers + select({
-        "//tools:sources_alone": sources,
+        "//:sources_alone": sources,
         "//conditions:default": texts,
     })

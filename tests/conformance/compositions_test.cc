@@ -10,6 +10,7 @@
 #include "ir/text.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
+#include "tests/nightly.h"
 #include "tests/property/compare.h"
 #include "tests/transforms/composition.h"
 
@@ -68,7 +69,7 @@ TEST_P(CompiledCompositions, ComputeWhatTheInterpreterComputes) {
   check(narrow(traced), c.links.size(), {2e-3, false, false, 1});
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, CompiledCompositions, testing::Range(1, 21));
+INSTANTIATE_TEST_SUITE_P(Seeds, CompiledCompositions, testing::Range(1, is_nightly() ? 41 : 11));
 
 }  // namespace
 }  // namespace nabla::transforms

@@ -78,6 +78,11 @@ void check(const Program& program, const std::function<std::vector<Sizes>(const 
     }
 }
 
+// Every size belongs to awkward_sizes_long_test. Sorting so many elements on the emulator takes half of the time of all programs.
+bool is_run(const SizeProgram& row, const RowsColumns& at) {
+  return NABLA_STEP == 1 || std::string_view(row.name) != "order" || at.rows * at.columns < 4000;
+}
+
 Sizes sizes_of(const RowsColumns& at) { return {{"rows", at.rows}, {"columns", at.columns}}; }
 
 class AwkwardSizes : public testing::TestWithParam<SizeProgram> {};
@@ -91,6 +96,7 @@ TEST_P(AwkwardSizes, KnownWhenCompiled) {
     for (size_t i = 0; i < row.sizes.size(); ++i) {
       if (d > 0 && i % NABLA_STEP != d % NABLA_STEP) continue;
       const RowsColumns& size = row.sizes[i];
+      if (!is_run(row, size)) continue;
       std::string name = fmt::format("{}_{}_{}x{}", row.name, name_of(row.dtypes[d]), size.rows, size.columns);
       row.declare(program, name, size.rows, size.columns, row.dtypes[d]);
       at[name] = sizes_of(size);
@@ -123,7 +129,8 @@ TEST_P(SymbolicSizes, KnownAtTheRunOnly) {
   ir::Dim rows = program.symbol("rows", 1, 1025), columns = program.symbol("columns", 1, 1025);
   row.declare(program, row.name, rows, columns, row.dtypes[0]);
   std::vector<Sizes> all;
-  for (const RowsColumns& size : row.symbolic) all.push_back(sizes_of(size));
+  for (const RowsColumns& size : row.symbolic)
+    if (is_run(row, size)) all.push_back(sizes_of(size));
   check(program, [&](const std::string&) { return all; });
 }
 

@@ -9,6 +9,7 @@ def fake_gpu_test(name, size = "medium", deps = [], src = None, **kwargs):
         deps = deps + [
             ":fake_gpu",
             "//runtime/format",
+            "//tests:nightly",
             "@system//:gtest_main",
         ],
         **kwargs

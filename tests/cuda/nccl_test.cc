@@ -10,6 +10,7 @@
 #include "runtime/comm/plain_table.h"
 #include "runtime/nccl/library.h"
 #include "tests/cuda/nccl_ranks.h"
+#include "tests/nightly.h"
 #include "tests/ranks/expect.h"
 
 namespace nabla::tests {
@@ -47,8 +48,7 @@ TEST_P(Grids, DoWhatCollectivesMean) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Grids,
-                         testing::Values(std::vector<uint32_t>{1}, std::vector<uint32_t>{2}, std::vector<uint32_t>{3},
-                                         std::vector<uint32_t>{4}, std::vector<uint32_t>{2, 2}, std::vector<uint32_t>{2, 3}),
+                         testing::ValuesIn(some_of<std::vector<uint32_t>>({{1}, {2}, {2, 2}, {3}, {4}, {2, 3}}, 3)),
                          [](const auto& info) {
                            std::string name = "Of";
                            for (uint32_t a : info.param) name += "_" + std::to_string(a);

@@ -18,6 +18,7 @@
 #include "runtime/format/bundle_reader.h"
 #include "tests/cuda/fake_gpu.h"
 #include "tests/cuda/nccl_ranks.h"
+#include "tests/nightly.h"
 #include "tests/strategy/chain.h"
 
 namespace nabla {
@@ -217,11 +218,12 @@ const Strategy kZero{"Zero3", "dp=2", 2, {{"data-axes", "dp"}, {"zero", "3"}}};
 
 INSTANTIATE_TEST_SUITE_P(
     Strategies, GpuRanks,
-    testing::Values(kDp, kZero, Strategy{"Zero3Scan", "dp=2", 2, {{"data-axes", "dp"}, {"zero", "3"}}, 0, true},
-                    Strategy{"Zero2Micro", "dp=2", 2, {{"data-axes", "dp"}, {"zero", "2"}}, 4},
-                    Strategy{"Tp", "tp=2", 2, {{"layouts", "w[02]=,tp;w[13]=tp,"}}},
-                    Strategy{"DpTp", "dp=2, tp=2", 4, {{"data-axes", "dp"}, {"layouts", "w[02]=,tp;w[13]=tp,"}}},
-                    Strategy{"Dp4", "dp=4", 4, {{"data-axes", "dp"}, {"zero", "3"}}}),
+    testing::ValuesIn(some_of<Strategy>({Strategy{"Zero3Scan", "dp=2", 2, {{"data-axes", "dp"}, {"zero", "3"}}, 0, true},
+                                         Strategy{"Zero2Micro", "dp=2", 2, {{"data-axes", "dp"}, {"zero", "2"}}, 4},
+                                         Strategy{"DpTp", "dp=2, tp=2", 4, {{"data-axes", "dp"}, {"layouts", "w[02]=,tp;w[13]=tp,"}}},
+                                         kDp, kZero, Strategy{"Tp", "tp=2", 2, {{"layouts", "w[02]=,tp;w[13]=tp,"}}},
+                                         Strategy{"Dp4", "dp=4", 4, {{"data-axes", "dp"}, {"zero", "3"}}}},
+                                        3)),
     [](const auto& info) { return std::string(info.param.name); });
 
 // One rank's launch fails; the other one, which waits for it, hears why. The ranks can run again.

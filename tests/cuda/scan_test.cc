@@ -7,6 +7,7 @@
 #include "codegen/cuda/printer.h"
 #include "tests/cuda/emulator/kernel_run.h"
 #include "tests/kernel_ir/nine_kernels.h"
+#include "tests/nightly.h"
 
 namespace nabla::kernel_ir {
 namespace {
@@ -91,7 +92,7 @@ TEST(Scan, ManyColumnsAreAThreadsEach) {
 
 TEST(Scan, EveryProcedureInEveryDtype) {
   for (const char* name : {"cumsum", "cumprod", "cummax", "cummin", "cumargmax", "cumargmin"})
-    for (const char* dtype : {"f32", "bf16", "f64", "i8", "u64"})
+    for (const char* dtype : some_of<const char*>({"bf16", "u64", "f32", "f64", "i8"}, name[3] == 's' ? 5 : 2))
       expect_scan(name, dtype, {2, 600, 1}, "256, 1", dtype[0] == 'f', dtype[1] == '3');
 }
 

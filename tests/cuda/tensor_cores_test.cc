@@ -46,7 +46,7 @@ TEST_P(Products, ColumnsTimesColumnsInTf32) { expect_tf32("k, m", "k, n"); }
 std::vector<Shape> product_sizes() {
   return some_of<Shape>({{16, 8, 16}, {37, 50, 61}, {72, 136, 40}, {136, 200, 136}, {64, 64, 32}, {24, 16, 136}, {129, 65, 33},
                          {1100, 24, 16}},
-                        4);
+                        3);
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, Products, testing::ValuesIn(product_sizes()),
                          [](const auto& info) {
@@ -56,9 +56,15 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Products, testing::ValuesIn(product_sizes()),
 // The widest tiles of warps and of warpgroups, which a GPU of few multiprocessors takes for few results.
 class WidestTiles : public Products {};
 TEST_P(WidestTiles, OfWarpsAndOfWarpgroups) {
+  using Factors = std::tuple<const char*, const char*, const char*>;
+  const auto factors = some_of<Factors>({{"m, k", "n, k", "bf16"},
+                                         {"k, m", "k, n", "f16"},
+                                         {"m, k", "k, n", "f16"},
+                                         {"k, m", "n, k", "bf16"},
+                                         {"m, k", "k, n", "f32"}},
+                                        2);
   for (const char* name : {"sm_80", "sm_90a"})
-    for (auto [a, b, dtype] : {std::tuple{"m, k", "k, n", "bf16"}, {"m, k", "n, k", "f16"}, {"k, m", "k, n", "f16"},
-                               {"k, m", "n, k", "bf16"}, {"m, k", "k, n", "f32"}}) {
+    for (auto [a, b, dtype] : factors) {
       SCOPED_TRACE(fmt::format("{}: {} a[{}] b[{}]", name, dtype, a, b));
       ir::Target few = ir::find_target(name).value();
       few.cuda.multiprocessors = 1;
@@ -131,6 +137,7 @@ TEST(CopyEngine, BringsBoxesOfEveryLayoutThatItKnows) {
        "a[u, v, z, w, k, m]", "b[u, k, n]", {}},
       {"in a: f16[72], in b: f16[96,72], out y: f32[80,96]", "m, n", "", "a[k]", "b[n, k]", {}},
   };
+  int left = is_nightly() ? 100 : 2;  // of which the numbers are compared as well
   for (const Case& c : cases) {
     SCOPED_TRACE(c.a);
     const std::string text = fmt::format(R"(kernel @product({0}) {{
@@ -144,7 +151,7 @@ TEST(CopyEngine, BringsBoxesOfEveryLayoutThatItKnows) {
     std::vector<size_t> got;
     for (const TensorMap& m : print_for_gpu(*k, "nk_product", gpu(), true).value().grids[0].maps) got.push_back(m.sizes.size());
     EXPECT_EQ(got, c.dimensions) << text;
-    expect_text(text);
+    if (left-- > 0) expect_text(text);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/exec/session.h"
 #include "runtime/format/file.h"
 #include "tests/e2e/commands.h"
+#include "tests/nightly.h"
 
 namespace nabla {
 namespace {
@@ -16,15 +17,18 @@ using e2e::must;
 using e2e::scratch;
 using std::string;
 
-// A trained bundle for all tests of this file: 250 steps, the schedule of that many.
+const int kSteps = is_nightly() ? 250 : 80;
+constexpr int kBatch = 16;
+
+// A trained bundle for all tests of this file, with a schedule of that many steps.
 struct Trained {
   string bundle = scratch("charlm.nbundle"), state = scratch("charlm.safetensors");
   Trained() {
     setenv("NABLA_CACHE", scratch("cache").c_str(), 1);
-    must("examples/charlm/charlm " + scratch("charlm.nir") + " --steps 250");
+    must("examples/charlm/charlm " + scratch("charlm.nir") + " --steps " + std::to_string(kSteps));
     must("cli/nablac compile " + scratch("charlm.nir") + " --target cpu:native -o " + bundle);
     must("examples/charlm/corpus examples/charlm/jargon.txt " + scratch("train.safetensors") + " " +
-         scratch("validation.safetensors") + " --samples 4000");
+         scratch("validation.safetensors") + " --samples " + std::to_string(kSteps * kBatch));
     must("cli/nabla-run " + bundle + " --entry step --data " + scratch("train.safetensors") + " --save-state " + state);
   }
 };
@@ -52,14 +56,15 @@ string some_text(size_t length) {
   return string(format::as_text(file->bytes().subspan(1'050'000, length)));
 }
 
-TEST(Charlm, LearnsInTwoHundredAndFiftySteps) {
+TEST(Charlm, Learns) {
   string text = must("cli/nabla-run " + trained().bundle + " --state " + trained().state + " --entry eval --data " +
                      scratch("validation.safetensors"));
   size_t at = text.find("loss ");
   ASSERT_NE(at, string::npos) << text;
   double loss = std::strtod(text.c_str() + at + 5, nullptr);
-  EXPECT_LT(loss, 2.55) << text;  // PyTorch: 2.47; guessing by counts of pairs: 2.6
-  EXPECT_GT(loss, 1.5) << text;   // lower would mean that it sees what it predicts
+  // After 250 steps PyTorch has 2.47; guessing by counts of pairs has 2.6, and by counts of characters 3.2.
+  EXPECT_LT(loss, is_nightly() ? 2.55 : 2.8) << text;
+  EXPECT_GT(loss, 1.5) << text;  // lower would mean that it sees what it predicts
 }
 
 // Prompts of several lengths on one bundle, then the cache, position by position, against the whole text at once.
