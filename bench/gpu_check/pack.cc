@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "bench/gpu_check/kinds.h"
+#include "bench/gpu_check/session.h"
 #include "cli/driver/compile.h"
 #include "cli/exit_codes.h"
 #include "cli/validators.h"
@@ -112,9 +113,12 @@ class Packer {
     NABLA_TRY(layer(o));
     if (!scale_.small) {
       NABLA_TRY(training("charlm", charlm::make_program({}), charlm::kBatch * charlm::kContext, charlm::kVocabulary, {.library = false}));
+      NABLA_TRY(curve("charlm", charlm::make_program({}), 1e-3));
       NABLA_TRY(training("gpt2_library", gpt2::make_program(o), o.batch * o.context, o.vocabulary, {}));
     }
-    return training("gpt2", gpt2::make_program(o), o.batch * o.context, o.vocabulary, {.library = false});
+    NABLA_TRY(training("gpt2", gpt2::make_program(o), o.batch * o.context, o.vocabulary, {.library = false}));
+    // A step of the whole GPT-2 takes a CPU minutes: its layers are among the values.
+    return scale_.small ? curve("gpt2", gpt2::make_program(o), 2e-2) : Status(Ok{});
   }
   // Model FLOPs utilisation counts the FLOPs of the model only, and not those that kernels compute again.
   Status training(const std::string& name, const Program& program, int64_t tokens, int64_t vocabulary, driver::CompileOptions options) {
@@ -123,7 +127,18 @@ class Packer {
     for (const nlohmann::json& entry : report["entries"])
       if (entry["name"] == "step")
         plan_["training"].push_back({{"name", name}, {"bundle", name}, {"tokens", tokens}, {"vocabulary", vocabulary},
-                                     {"flops", entry.value("model_flops", entry["flops"])}});
+                                     {"seed", 7}, {"flops", entry.value("model_flops", entry["flops"])}});
+    return Ok{};
+  }
+  // The losses that this CPU has in the training of that name.
+  Status curve(const std::string& name, const Program& program, double tolerance) {
+    NABLA_TRY(compile(program, name + "_cpu", "cpu:x86-64-v3"));
+    auto session = NABLA_TRY(open(folder_, name + "_cpu", "cpu:x86-64-v3"));
+    for (nlohmann::json& model : plan_["training"])
+      if (model["name"] == name) {
+        model["losses"] = NABLA_TRY(losses_of(*session, model["vocabulary"], kSteps, model["seed"]));
+        model["tolerance"] = tolerance;
+      }
     return Ok{};
   }
   // One layer of GPT-2: its loss, and with the norm of its gradients the whole way back, before and after an update.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "bench/gpu_check/session.h"
 #include "runtime/base/text.h"
 #include "runtime/format/file.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-enum class Is { kText, kTexts, kCount, kCounts, kRanks, kTolerance, kRate };
+enum class Is { kText, kTexts, kCount, kCounts, kRanks, kTolerance, kRate, kLosses };
 struct Field {
   const char* name;
   Is is;
@@ -30,7 +31,8 @@ constexpr Field kCeilings[] = {{"name", Is::kText}, {"bundle", Is::kText}, {"ent
                                {"unit", Is::kText}, {"work", Is::kRate},   {"datasheet", Is::kRate},
                                {"of", Is::kText}};
 constexpr Field kTraining[] = {{"name", Is::kText}, {"bundle", Is::kText}, {"tokens", Is::kCount}, {"vocabulary", Is::kCount},
-                               {"flops", Is::kRate}};
+                               {"flops", Is::kRate}, {"seed", Is::kCount}};
+constexpr Field kCurve[] = {{"losses", Is::kLosses}, {"tolerance", Is::kTolerance}};
 constexpr Field kRanks[] = {{"name", Is::kText}, {"ranks", Is::kRanks}};
 constexpr Field kSuite[] = {{"suite", Is::kCounts}};
 constexpr Field kTrained[] = {{"bundle", Is::kText}, {"steps", Is::kCount}};
@@ -55,6 +57,10 @@ std::string expected(const json& v, Is is) {
     case Is::kRanks: return is_count(v, kMostRanks) ? "" : fmt::format("a whole number from 1 to {}", kMostRanks);
     case Is::kTolerance: return v.is_number() && v.get<double>() >= 0 ? "" : "a number of at least 0";
     case Is::kRate: return v.is_number() && v.get<double>() > 0 ? "" : "a number above 0";
+    case Is::kLosses: {
+      const bool fits = v.size() == kSteps && all(v, [](const json& one) { return one.is_number(); });
+      return fits ? "" : fmt::format("an array of {} numbers", kSteps);
+    }
   }
   return "";
 }
@@ -81,7 +87,10 @@ std::string problem_of_value(const json& row, const std::string& where) {
   return problem.empty() && row.contains("before") ? problem_of(row, where, kBefore) : problem;
 }
 std::string problem_of_ceiling(const json& row, const std::string& where) { return problem_of(row, where, kCeilings); }
-std::string problem_of_training(const json& row, const std::string& where) { return problem_of(row, where, kTraining); }
+std::string problem_of_training(const json& row, const std::string& where) {
+  std::string problem = problem_of(row, where, kTraining);
+  return problem.empty() && row.contains("losses") ? problem_of(row, where, kCurve) : problem;
+}
 std::string problem_of_ranks(const json& row, const std::string& where) {
   std::string problem = problem_of(row, where, kRanks);
   if (!problem.empty()) return problem;

@@ -17,7 +17,7 @@ json good() {
               {"name": "train", "ranks": 2, "bundle": "train", "cpu": "train_cpu", "steps": 6, "tolerance": 1e-4},
               {"name": "killed_rank", "ranks": 2, "bundle": "train", "steps": 1000000, "killed": 1}],
     "ceilings": [{"name": "copy", "bundle": "speed", "entry": "copy", "unit": "GB/s", "work": 2.1, "datasheet": 3000, "of": "copy_gbs"}],
-    "training": [{"name": "gpt2", "bundle": "gpt2", "tokens": 8192, "vocabulary": 50257, "flops": 7e12}]})");
+    "training": [{"name": "gpt2", "bundle": "gpt2", "tokens": 8192, "vocabulary": 50257, "flops": 7e12, "seed": 7}]})");
 }
 
 TEST(Plan, OfOtherKindsOfJsonIsRefused) {
@@ -65,6 +65,8 @@ TEST(Plan, AWrongValueIsNamed) {
   EXPECT_EQ(with("/ranks/0/suite", {2, 0}), "ranks[0].suite is [2,0]; expected an array of whole numbers from 1 on");
   EXPECT_EQ(with("/ranks/2/ranks", json(1u)), "ranks[2] kills rank 1, and has 1 rank");
   EXPECT_EQ(with("/ceilings/0/datasheet", 0), "ceilings[0].datasheet is 0; expected a number above 0");
+  EXPECT_EQ(with("/training/0/losses", {1.5, 1.25}), "training[0].losses is [1.5,1.25]; expected an array of 11 numbers");
+  EXPECT_EQ(with("/training/0/losses", std::vector<double>(11, 1.5)), "training[0] has no `tolerance`");
   json plan = good();
   plan["training"][0].erase("tokens");
   EXPECT_EQ(plan_problem(plan), "training[0] has no `tokens`");

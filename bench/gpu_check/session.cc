@@ -67,6 +67,20 @@ Status run_once(exec::Session& session, const std::string& name, int64_t integer
   return run(session, entry, inputs, outputs);
 }
 
+Result<std::vector<double>> losses_of(exec::Session& session, int64_t vocabulary, int steps, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  NABLA_TRY(run_once(session, "init", 1000, random));
+  int step = NABLA_TRY(session.need_entry("step"));
+  const exec::EntryInfo& info = session.entries()[step];
+  std::vector<Literal> batch = drawn_inputs(info, vocabulary, random), results = poisoned_outputs(info);
+  std::vector<double> out;
+  for (int i = 0; i < steps; ++i) {
+    NABLA_TRY(run(session, step, batch, results));
+    out.push_back(results[0].get(0));
+  }
+  return out;
+}
+
 Result<Timing> time_entry(exec::Session& session, const std::string& name, int64_t integers, double budget,
                           std::mt19937_64& random) {
   int entry = NABLA_TRY(session.need_entry(name));
