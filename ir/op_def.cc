@@ -151,6 +151,11 @@ bool communicates(const Node& node, const Module& module) {
 }
 
 Val VjpContext::ct(int i) const { return cotangents[i] ? *cotangents[i] : b.zeros_like(results[i]); }
+std::vector<bool> VjpContext::given() const {
+  std::vector<bool> out;
+  for (const MaybeVal& ct : cotangents) out.push_back(ct.has_value());
+  return out;
+}
 Val JvpContext::tangent(int i) const { return tangents[i] ? *tangents[i] : b.zeros_like(operands[i]); }
 
 Val BatchContext::batched_operand(int i) const {

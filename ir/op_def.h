@@ -164,6 +164,11 @@ class Functions {
   virtual ~Functions() = default;
   /// Name of the function that is `transform` of `function` with these parameters active.
   virtual std::string derive(std::string_view function, Transform transform, std::vector<bool> active) = 0;
+  /// The same for Transform::kVjpBackward where some results have no cotangent. The function still has a parameter for each
+  /// cotangent, but reads only the `given` ones: a zero for a missing one would give NaN beside an infinite value.
+  virtual std::string derive_backward(std::string_view function, std::vector<bool> active, std::vector<bool> given) {
+    return (void)given, derive(function, Transform::kVjpBackward, std::move(active));
+  }
   /// Per result of `function`: is it floating and computed from one of these parameters?
   virtual std::vector<bool> depends(std::string_view function, const std::vector<bool>& params) = 0;
   /// `function` where these parameters carry the batch as dimension 0. Results of `forced` carry it in any case. Batch
@@ -193,6 +198,8 @@ struct VjpContext {
   Val result(int i = 0) const { return results[i]; }
   /// The cotangent of result i, as a zero tensor where it is absent.
   Val ct(int i = 0) const;
+  /// Per result: is its cotangent present?
+  std::vector<bool> given() const;
 };
 
 struct VjpForwardContext {

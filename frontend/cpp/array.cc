@@ -124,7 +124,11 @@ Tensor selu(const Arg& x) {
 
 Tensor mish(const Arg& x) {
   AtSite at(x);
-  return x * tanh(softplus(x));
+  const Tensor& t = need_tensor(x, "mish");
+  // From there on it is x in every dtype, and its derivatives would multiply x by numbers that overflow.
+  auto large = gt(t, 20);
+  Tensor rest = select(large, zeros_like(t), t);
+  return select(large, t, rest * tanh(softplus(rest)));
 }
 
 Tensor hard_sigmoid(const Arg& x) {
@@ -180,7 +184,7 @@ Tensor var(const Arg& x, Ints axes, bool keepdims, int64_t ddof) {
 Tensor stddev(const Arg& x, Ints axes, bool keepdims, int64_t ddof) {
   AtSite at(x);
   if (!x.is_tensor()) return var(x, std::move(axes), keepdims, ddof);  // says what is wrong
-  return in_dtype(sqrt(var(widened(x), std::move(axes), keepdims, ddof)), x.tensor().dtype());
+  return in_dtype(root_of_squares(var(widened(x), std::move(axes), keepdims, ddof)), x.tensor().dtype());
 }
 Tensor prod(const Arg& x, Ints axes, bool keepdims) {
   return reduced("reduce_prod", "prod", x, std::move(axes), keepdims);

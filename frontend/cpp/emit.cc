@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontend/cpp/convenience.h"
 #include "frontend/cpp/frame.h"
 #include "frontend/cpp/ops.h"
 #include "ir/op_def.h"
@@ -95,6 +96,11 @@ AtSite::AtSite(const Site& site) : outermost_(!has_outer_site) {
 
 AtSite::~AtSite() {
   if (outermost_) has_outer_site = false;
+}
+
+Tensor root_of_squares(const Tensor& sum) {
+  Tensor zero = zeros_like(sum), none = eq(sum, zero);
+  return select(none, zero, sqrt(select(none, zero + 1, sum)));
 }
 
 Tensor widened(const Arg& x) {

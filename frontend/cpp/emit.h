@@ -27,6 +27,8 @@ const Tensor& need_rank(const Arg& x, int rank, const char* function);
 /// x in f32 if it is a float of 16 or 8 bits, else x. Statistics, squares and quotients are computed in this dtype,
 /// because f16 holds neither sums above 65504 nor an eps of 1e-8.
 Tensor widened(const Arg& x);
+/// The square root of a sum of squares. All derivatives at 0, where the slope of the root is infinite, are 0.
+Tensor root_of_squares(const Tensor& sum);
 /// x in this dtype, rounded if it is narrower.
 Tensor in_dtype(const Tensor& x, DType dtype);
 

@@ -156,7 +156,7 @@ Tensor matrix_norm(const Arg& a, const std::string& kind) {
   const Tensor& t = need_matrices(a, "matrix_norm");
   if (kind == "fro") {
     Tensor wide = widened(a);
-    return in_dtype(sqrt(sum(wide * wide, {-2, -1})), t.dtype());
+    return in_dtype(root_of_squares(sum(wide * wide, {-2, -1})), t.dtype());
   }
   if (kind == "nuc") return sum(svd(a)[1], {-1});
   if (kind == "2") return amax(svd(a)[1], {-1});

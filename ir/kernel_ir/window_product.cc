@@ -35,7 +35,7 @@ void drop_second_guard(const Kernel& k, Expr& lhs, Expr& rhs) {
     }
   }
 }
-bool moves_or_is_guarded_with(const Expr& load, int axis) {
+bool moves_along(const Expr& load, int axis) {
   bool does = load->guard && uses_axis(load->guard, axis);
   for (const Expr& i : load->args) does |= uses_axis(i, axis);
   return does;
@@ -121,18 +121,18 @@ std::unique_ptr<WindowProduct> find_window_product(const Kernel& kernel) {
   if (!load_of(lhs) || !load_of(rhs)) return nullptr;
   drop_second_guard(k, lhs, rhs);
   auto first = std::find_if(loop.axes.begin(), loop.axes.end(),
-                            [&](int axis) { return moves_or_is_guarded_with(load_of(lhs), axis) != moves_or_is_guarded_with(load_of(rhs), axis); });
+                            [&](int axis) { return moves_along(load_of(lhs), axis) != moves_along(load_of(rhs), axis); });
   if (first == loop.axes.end()) return nullptr;
-  if (!moves_or_is_guarded_with(load_of(lhs), *first)) std::swap(lhs, rhs);
+  if (!moves_along(load_of(lhs), *first)) std::swap(lhs, rhs);
   const Expr a = load_of(lhs), b = load_of(rhs);
   std::vector<int> rows, columns, both;
   for (int axis : loop.axes) {
-    bool of_a = moves_or_is_guarded_with(a, axis), of_b = moves_or_is_guarded_with(b, axis);
+    bool of_a = moves_along(a, axis), of_b = moves_along(b, axis);
     if ((!of_a && !of_b) || (of_a && !columns.empty())) return nullptr;  // rows first, as they lie in memory
     (!of_b ? rows : of_a ? both : columns).push_back(axis);
   }
   for (int axis : sum->reduce)
-    if (!moves_or_is_guarded_with(a, axis) || !moves_or_is_guarded_with(b, axis)) return nullptr;
+    if (!moves_along(a, axis) || !moves_along(b, axis)) return nullptr;
   if (rows.empty() || columns.empty()) return nullptr;
 
   Contraction& c = out->c;

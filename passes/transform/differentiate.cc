@@ -60,18 +60,11 @@ std::vector<Val> present(FunctionBuilder& b, const std::vector<MaybeVal>& gradie
   return out;
 }
 
-// A function that holds both directions, and where one ends and the other begins.
-struct Joint {
-  Function f;
-  size_t primal_params, forward_nodes;
-  std::vector<ValueId> primal_results;
-};
-
 // Cuts a joint function in two. What the way back uses of the way there is kept as a residual, or made again from
-// residuals.
+// residuals. These are chosen, or those of an earlier cut of the same way there.
 class Split {
  public:
-  Split(const Joint& joint, const ir::Module& module)
+  Split(const Joint& joint, const ir::Module& module, const std::vector<ValueId>* residuals = nullptr)
       : joint_(joint), f_(joint.f), live_(f_.nodes.size(), false), given_(f_.values.size(), false) {
     for (const Node& node : f_.nodes) effects_.push_back(ir::has_effect(node, module));
     std::vector<bool> needed(f_.values.size(), false);
@@ -85,7 +78,7 @@ class Split {
       for (ValueId id : node.results) forward.fixed[id] = all;
     }
     for (size_t i = 0; i < joint.primal_params; ++i) forward.params[f_.params[i]] = true;
-    residuals_ = choose_residuals(forward, needed);
+    residuals_ = residuals ? *residuals : choose_residuals(forward, needed);
     for (ValueId id : residuals_) given_[id] = true;
     remade_ = needed;
   }
@@ -119,6 +112,8 @@ class Split {
     for (ValueId id : f_.results) results.push_back(values[id]);
     return b.finish(results);
   }
+
+  const std::vector<ValueId>& residuals() const { return residuals_; }
 
  private:
   // Nodes in [first, last) that lead to needed values which are not given or, where asked, have side effects; their
@@ -178,6 +173,13 @@ std::string Differentiator::define(Function f) {
   return name;
 }
 
+ir::FunctionPtr Differentiator::need(std::string_view function) const {
+  auto at = std::find_if(module_.functions.begin(), module_.functions.end(),
+                         [&](const ir::FunctionPtr& f) { return f->name == function; });
+  NABLA_CHECK(at != module_.functions.end(), "derive: no function @{}", function);
+  return *at;
+}
+
 std::string Differentiator::name_for(const Function& f, Derivative kind, const std::vector<bool>& active) const {
   std::string wish = f.name + std::string(suffix_of(kind));
   if (active != all_active(f)) {
@@ -188,15 +190,12 @@ std::string Differentiator::name_for(const Function& f, Derivative kind, const s
 }
 
 std::string Differentiator::derive(std::string_view function, Derivative kind, std::vector<bool> active) {
-  auto at = std::find_if(module_.functions.begin(), module_.functions.end(),
-                         [&](const ir::FunctionPtr& f) { return f->name == function; });
-  NABLA_CHECK(at != module_.functions.end(), "derive: no function @{}", function);
-  ir::FunctionPtr f = *at;  // kept: the module's list grows
+  ir::FunctionPtr f = need(function);  // kept: the module's list grows
   std::vector<bool> floating = all_active(*f);
   NABLA_CHECK(active.size() == floating.size(), "derive: {} flags for {} parameters of @{}", active.size(),
               floating.size(), function);
   for (size_t i = 0; i < active.size(); ++i) active[i] = active[i] && floating[i];
-  Key key{f->name, kind, active};
+  Key key{f->name, kind, active, {}};
   if (auto known = names_.find(key); known != names_.end()) return known->second;
   switch (kind) {
     case Derivative::kVjpForward:
@@ -211,6 +210,20 @@ std::string Differentiator::derive(std::string_view function, Derivative kind, s
       names_[key] = define(make_grad(*f, active, kind == Derivative::kValueAndGrad, name_for(*f, kind, active)));
   }
   return names_.at(key);
+}
+
+std::string Differentiator::derive_backward(std::string_view function, std::vector<bool> active,
+                                            const std::vector<bool>& given) {
+  std::string all = derive(function, Derivative::kVjpBackward, active);
+  ir::FunctionPtr f = need(function);
+  std::vector<bool> floating = all_active(*f);
+  for (size_t i = 0; i < active.size(); ++i) active[i] = active[i] && floating[i];
+  bool missing = false;
+  for (size_t i = 0; i < given.size(); ++i) missing |= !given[i] && is_float(f->type(f->results[i]).dtype);
+  if (!missing) return all;
+  std::string& name = names_[{f->name, Derivative::kVjpBackward, active, given}];
+  if (name.empty()) name = make_backward(*f, active, given);
+  return name;
 }
 
 Function Differentiator::make_jvp(const Function& f, const std::vector<bool>& active, std::string name) {
@@ -249,9 +262,7 @@ Function Differentiator::make_grad(const Function& f, const std::vector<bool>& a
   return *without_dead_nodes(out, module_, ops_);
 }
 
-void Differentiator::make_vjp(const Function& f, const std::vector<bool>& active) {
-  std::string forward = name_for(f, Derivative::kVjpForward, active);
-  std::string backward = name_for(f, Derivative::kVjpBackward, active);
+Joint Differentiator::both_ways(const Function& f, const std::vector<bool>& active, const std::vector<bool>& given) {
   FunctionBuilder b(f.name, ops_, &module_);
   b.set_location(f.location);
   std::vector<Val> params = copy_params(b, f);
@@ -261,7 +272,7 @@ void Differentiator::make_vjp(const Function& f, const std::vector<bool>& active
     const ir::Type& type = f.type(f.results[i]);
     Val ct = fresh_param(b, fmt::format("ct.{}", i), type);
     wanted.push_back(is_float(type.dtype));
-    cotangents.push_back(wanted.back() ? MaybeVal(ct) : std::nullopt);
+    cotangents.push_back(wanted.back() && given[i] ? MaybeVal(ct) : std::nullopt);
   }
   ReverseSweep sweep(*this, b, f, params, active, wanted);
   Joint joint;
@@ -271,12 +282,31 @@ void Differentiator::make_vjp(const Function& f, const std::vector<bool>& active
   b.set_location(f.location);
   std::vector<Val> gradients = present(b, sweep.pull_back(cotangents), params, active);
   joint.f = b.finish(gradients);
+  return joint;
+}
+
+void Differentiator::make_vjp(const Function& f, const std::vector<bool>& active) {
+  std::string forward = name_for(f, Derivative::kVjpForward, active);
+  std::string backward = name_for(f, Derivative::kVjpBackward, active);
+  Joint joint = both_ways(f, active, std::vector<bool>(f.results.size(), true));
   Split split(joint, module_);
   Function made_forward = split.forward(forward, ops_, module_);
   Function made_backward = split.backward(backward, ops_, module_);
   made_forward.location = made_backward.location = f.location;
-  names_[{f.name, Derivative::kVjpForward, active}] = define(std::move(made_forward));
-  names_[{f.name, Derivative::kVjpBackward, active}] = define(std::move(made_backward));
+  residuals_[{f.name, Derivative::kVjpForward, active, {}}] = split.residuals();
+  names_[{f.name, Derivative::kVjpForward, active, {}}] = define(std::move(made_forward));
+  names_[{f.name, Derivative::kVjpBackward, active, {}}] = define(std::move(made_backward));
+}
+
+std::string Differentiator::make_backward(const Function& f, const std::vector<bool>& active, const std::vector<bool>& given) {
+  Joint joint = both_ways(f, active, given);
+  // Both joints begin with the same nodes, so that values of the way there have the same numbers.
+  Split split(joint, module_, &residuals_.at({f.name, Derivative::kVjpForward, active, {}}));
+  std::string name = name_for(f, Derivative::kVjpBackward, active) + ".ct";
+  for (bool g : given) name += g ? '1' : '0';
+  Function made = split.backward(name, ops_, module_);
+  made.location = f.location;
+  return define(std::move(made));
 }
 
 std::string DerivativeFunctions::derive(std::string_view function, ir::Transform transform, std::vector<bool> active) {

@@ -19,6 +19,13 @@ enum class Derivative : uint8_t {
   kValueAndGrad,  ///< f's parameters -> f's results, then those gradients
 };
 
+/// A function that holds both directions, and where one ends and the other begins.
+struct Joint {
+  ir::Function f;
+  size_t primal_params = 0, forward_nodes = 0;
+  std::vector<ir::ValueId> primal_results;
+};
+
 /// Makes derived functions on demand and adds them to a module, each once. An op without a derivative on an active
 /// path counts as constant and is noted in errors(), so that one run finds all of them.
 class Differentiator {
@@ -30,6 +37,8 @@ class Differentiator {
   /// Name of the derived function in the module. `active`, one per parameter, says by which ones to differentiate;
   /// those that are not floating never are. Requires that the module has `function`.
   std::string derive(std::string_view function, Derivative kind, std::vector<bool> active);
+  /// Derivative::kVjpBackward that reads only the cotangents of the `given` results.
+  std::string derive_backward(std::string_view function, std::vector<bool> active, const std::vector<bool>& given);
   /// `active` with every floating parameter.
   static std::vector<bool> all_active(const ir::Function& f);
 
@@ -42,15 +51,20 @@ class Differentiator {
   const ir::Module& module() const { return module_; }
 
  private:
-  using Key = std::tuple<std::string, Derivative, std::vector<bool>>;
+  /// The function, the active parameters, and of kVjpBackward the results with cotangents.
+  using Key = std::tuple<std::string, Derivative, std::vector<bool>, std::vector<bool>>;
+  ir::FunctionPtr need(std::string_view function) const;
   std::string name_for(const ir::Function& f, Derivative kind, const std::vector<bool>& active) const;
   ir::Function make_jvp(const ir::Function& f, const std::vector<bool>& active, std::string name);
   ir::Function make_grad(const ir::Function& f, const std::vector<bool>& active, bool with_values, std::string name);
+  Joint both_ways(const ir::Function& f, const std::vector<bool>& active, const std::vector<bool>& given);
   void make_vjp(const ir::Function& f, const std::vector<bool>& active);
+  std::string make_backward(const ir::Function& f, const std::vector<bool>& active, const std::vector<bool>& given);
 
   ir::Module& module_;
   const ir::OpTable& ops_;
   std::map<Key, std::string> names_;
+  std::map<Key, std::vector<ir::ValueId>> residuals_;  ///< by the key of kVjpForward; values of `both_ways`
   Diagnostics errors_;
 };
 
@@ -59,6 +73,9 @@ class DerivativeFunctions : public ir::Functions {
  public:
   DerivativeFunctions(Differentiator& d, const ir::Function& f, const ir::Node& node) : d_(d), f_(f), node_(node) {}
   std::string derive(std::string_view function, ir::Transform transform, std::vector<bool> active) override;
+  std::string derive_backward(std::string_view function, std::vector<bool> active, std::vector<bool> given) override {
+    return d_.derive_backward(function, std::move(active), given);
+  }
   std::vector<bool> depends(std::string_view function, const std::vector<bool>& params) override;
   ir::BatchedFunction batch(std::string_view function, std::vector<bool> params, std::vector<bool> forced) override;
   std::string define(ir::Function f) override { return d_.define(std::move(f)); }

@@ -213,6 +213,7 @@ SHIFTED = [
     lambda x: nb.concatenate([x[:, 1:], x], axis=1),
     lambda x: nb.grad(lambda w: nb.sum((w[:, 1:] - w[:, :-1]) ** 2))(x),
     lambda x: nb.astype(x[:, :-1], "int32") @ nb.ones((x.shape[1] - 1, 3), "int32"),
+    lambda x: nb.dynamic_slice(x, (nb.asarray(0), nb.asarray(1)), (x.shape[0], x.shape[1] - 1)),
     lambda x: x[:, : x.shape[1] // 2],
     lambda x: x[:, : x.shape[1] // 2][:, :, None] * x[:, None, x.shape[1] // 2:],
     lambda x: x[1:, 1:] * 2.0,

@@ -140,7 +140,7 @@ std::vector<ir::Reject> lowered_rejects() {
           {"C4", {x, w}, lowered_attrs("forward", {}, 1)},
           {"C4", {x, f32({5, 2, 2})}, lowered_attrs("forward", {}, 2)},
           {"C4", {f32({2, 4, 6}), w}, lowered_attrs("input_grad", {6}, 2)},
-          {"C5", {x, w}, with(lowered_attrs("forward", {}, 2), "filter_outputs", "spatial_of")},
+          {"C5", {x, w}, with(lowered_attrs("forward", {}, 2), "filter_outputs", "middle")},
           {"C6", {x, w}, with(lowered_attrs("forward", {}, 2), "implementation", "matmul")}};
 }
 

@@ -61,8 +61,7 @@ ir::VjpForward call_vjp_forward(ir::VjpForwardContext& ctx) {
 }
 
 std::vector<MaybeVal> call_vjp(VjpContext& ctx) {
-  std::string backward =
-      ctx.functions->derive(ctx.attrs().get_function("callee"), ir::Transform::kVjpBackward, ctx.active);
+  std::string backward = ctx.functions->derive_backward(ctx.attrs().get_function("callee"), ctx.active, ctx.given());
   std::vector<Val> operands = ctx.residuals;
   for (size_t i = 0; i < ctx.results.size(); ++i) operands.push_back(ctx.ct(static_cast<int>(i)));
   std::vector<Val> gradients = call_function(ctx.b, backward, operands);

@@ -80,7 +80,7 @@ std::vector<MaybeVal> remat_vjp(VjpContext& ctx) {
   const std::string& callee = ctx.attrs().get_function("callee");
   const ir::Function& forward =
       ctx.functions->get(ctx.functions->derive(callee, ir::Transform::kVjpForward, ctx.active));
-  std::string backward = ctx.functions->derive(callee, ir::Transform::kVjpBackward, ctx.active);
+  std::string backward = ctx.functions->derive_backward(callee, ctx.active, ctx.given());
   FunctionBuilder w(forward.name + ".again", ctx.b.ops(), ctx.b.module());
   std::vector<Val> params, args;
   for (const Type& t : param_types(forward)) params.push_back(w.param("", t));

@@ -87,11 +87,19 @@ OpDef relu() {
 }
 
 OpDef silu() {
-  return make_activation("silu", "x / (1 + exp(-x)), also called swish.",
+  OpDef op = make_activation("silu", "x / (1 + exp(-x)), also called swish.",
                          {[](double x, const Attrs&) { return x / (1 + std::exp(-x)); },
                           [](Expr x, const Attrs&) { return x / (number_like(x, 1) + unary("exp", unary("neg", x))); },
                           [](Val x, const Attrs&) { return x * apply("logistic", x); }},
                          4);
+  // The decomposition would multiply the cotangent by x first, which may overflow where the slope is 0.
+  auto push = [](Val x, Val t) -> std::vector<MaybeVal> {
+    Val w = wide(x), s = apply("logistic", w);
+    return {convert(wide(t) * (s + w * (s * (1.0 - s))), x.dtype())};
+  };
+  op.vjp = [push](VjpContext& ctx) { return push(ctx.operand(0), ctx.ct()); };
+  op.jvp = [push](JvpContext& ctx) { return push(ctx.operand(0), ctx.tangent(0)); };
+  return op;
 }
 
 // ---- gelu: the only one with an attribute.

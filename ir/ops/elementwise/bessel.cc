@@ -86,6 +86,14 @@ double scaled_series(double x, int order) {
   return std::copysign(static_cast<double>(sum), order ? x : 1);
 }
 
+/// i1e(x) / x. Near 0 it is a power series times exp(-|x|): derivatives of the quotient would lose all digits there.
+Val over_x(Val x, Val y) {
+  Val small = apply("lt", apply("abs", x), x.b->like(x, 0.05));
+  Val near = ir::select(small, x, x.b->zeros_like(x)), square = near * near;
+  Val series = (square * (square * (square * (1.0 / 18432) + 1.0 / 384) + 1.0 / 16) + 0.5) * apply("exp", -apply("abs", near));
+  return ir::select(small, series, y / ir::select(small, x.b->like(x, 1), x));
+}
+
 ElementwiseSpec row(const char* name, const char* doc, double (*on_floats)(const double*),
                     Expr (*expr)(const std::vector<Expr>&), PushRule push) {
   ElementwiseSpec spec;
@@ -118,10 +126,7 @@ std::vector<OpDef> bessel_ops() {
           +[](const double* x) { return scaled_series(x[0], 1); },
           +[](const std::vector<Expr>& x) { return scaled_bessel(x[0], 1, kI1Near, kI1Far); },
           +[](const Push& p) {
-            Val x = p.x[0], zero = apply("eq", x, x.b->zeros_like(x));
-            Val other = select(zero, x.b->like(x, 1), x);
-            Val slope = apply("bessel_i0e", x) - p.y * (apply("sign", x) + x.b->like(x, 1) / other);
-            return p.t * select(zero, x.b->like(x, 0.5), slope);
+            return p.t * (apply("bessel_i0e", p.x[0]) - p.y * apply("sign", p.x[0]) - over_x(p.x[0], p.y));
           })),
   };
 }

@@ -78,28 +78,38 @@ Val share_of_winner(const Push& p, const char* beats, int self, int other) {
   return ir::select(win, p.t, ir::select(tie, p.t * 0.5, zero));
 }
 
-// b * a^(b-1). Only where both are 0 would that be 0 * inf; there the exponent is replaced.
+// b * a^(b-1). Where b is 0 and 1/a infinite that would be 0 * inf, and the exponent is replaced. Where b is infinite and the power
+// 0, it would be inf * 0, and the slope is 0.
 Val push_pow_base(const Push& p) {
   Val a = p.x[0], b = p.x[1], zero = a.b->zeros_like(a);
-  Val both_zero = apply("and", apply("eq", a, zero), apply("eq", b, zero));
-  return p.t * (b * apply("pow", a, ir::select(both_zero, b, b + -1.0)));
+  Val constant = apply("and", apply("eq", b, zero), apply("is_inf", a.b->like(a, 1) / a));
+  Val power = apply("pow", a, ir::select(constant, b, b + -1.0));
+  Val vanishes = apply("and", apply("is_inf", b), apply("eq", power, zero));
+  return p.t * (ir::select(vanishes, zero, b) * power);
 }
 
-// y * log(a), and 0 where log(a) does not exist.
+// a^b * log(a), and 0 where log(a) does not exist, or where it is infinite beside a power that is 0. There 1 stands for a, so that
+// derivatives of this are numbers.
 Val push_pow_exponent(const Push& p) {
   Val a = p.x[0], zero = a.b->zeros_like(a);
-  Val positive = apply("gt", a, zero);
-  return ir::select(positive, p.t * p.y * apply("log", ir::select(positive, a, a.b->like(a, 1))), zero);
+  Val vanishes = apply("and", apply("is_inf", a), apply("eq", p.y, zero));
+  Val known = apply("and", apply("gt", a, zero), apply("not", vanishes));
+  Val base = ir::select(known, a, a.b->like(a, 1));
+  return ir::select(known, p.t * apply("pow", base, p.x[1]) * apply("log", base), zero);
 }
 
-// t times x[which] / (x0^2 + x1^2). Both are divided by the larger one first, because squares of 1e-30 and 1e30 leave the range of
-// f32. The quotient does not depend on that divisor, so no derivative of it is taken.
+// t times x[which] / (x0^2 + x1^2), and 0 where both are 0. Both are divided by the larger one first, because squares of 1e-30 and
+// 1e30 leave the range of f32. The quotient does not depend on that divisor, so no derivative of it is taken. An infinite one stands
+// for 1 beside 0 or 1, and divides at the end.
 Val push_atan2(const Push& p, int which) {
-  Val a = p.x[0], b = p.x[1], zero = a.b->zeros_like(a);
+  Val a = p.x[0], b = p.x[1], zero = a.b->zeros_like(a), one = a.b->like(a, 1);
   Val size = apply("stop_gradient", apply("maximum", apply("abs", a), apply("abs", b)));
-  size = ir::select(apply("eq", size, zero), a.b->like(size, 1), size);
-  Val u = a / size, v = b / size;
-  return p.t * ((which == 0 ? u : v) / (u * u + v * v)) / size;
+  Val far = apply("is_inf", size), origin = apply("eq", size, zero);
+  auto part = [&](Val x) { return ir::select(far, ir::select(apply("is_inf", x), apply("sign", x), zero), x); };
+  Val divisor = ir::select(apply("or", far, origin), one, size);
+  Val u = part(a) / divisor, v = part(b) / divisor;
+  Val squares = ir::select(origin, one, u * u + v * v);
+  return p.t * ((which == 0 ? u : v) / squares) / ir::select(origin, one, size);
 }
 
 std::vector<ElementwiseSpec> arithmetic_rows() {

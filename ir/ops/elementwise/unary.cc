@@ -127,6 +127,9 @@ std::vector<ElementwiseSpec> simple_rows() {
   };
 }
 
+Val square(Val x) { return x * x; }
+Val erf_slope(Val x) { return apply("exp", -square(x)) * (2 * std::numbers::inv_sqrtpi); }
+
 // Derivatives are written in the result y where that saves evaluating the function again.
 std::vector<ElementwiseSpec> exponential_rows() {
   ElementwiseSpec logistic = unary(
@@ -166,12 +169,10 @@ std::vector<ElementwiseSpec> exponential_rows() {
       unary(
           "erf", "The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.",
           +[](const double* x) { return std::erf(x[0]); },
-          +[](const Push& p) { return p.t * (apply("exp", -(p.x[0] * p.x[0])) * 1.1283791670955126); }),
+          +[](const Push& p) { return p.t * vanishing(p.x[0], erf_slope); }),
       logistic,
   };
 }
-
-Val square(Val x) { return x * x; }
 
 std::vector<ElementwiseSpec> special_rows() {
   return {
@@ -184,11 +185,12 @@ std::vector<ElementwiseSpec> special_rows() {
           +[](const Push& p) { return p.t / p.x[0] * std::numbers::log2e; }, between(0.2, 4)),
       unary(
           "cbrt", "Cube root, also of negative values. The derivative at 0 is infinite.",
-          +[](const double* x) { return std::cbrt(x[0]); }, +[](const Push& p) { return p.t / (square(p.y) * 3.0); },
+          +[](const double* x) { return std::cbrt(x[0]); },
+          +[](const Push& p) { return p.t * vanishing(p.y, +[](Val y) { return y.b->like(y, 1) / (square(y) * 3.0); }); },
           between(0.2, 4), 20),
       unary(
           "erfc", "1 - erf(x), accurate where erf is close to 1.", +[](const double* x) { return std::erfc(x[0]); },
-          +[](const Push& p) { return p.t * (apply("exp", -square(p.x[0])) * -2.0 * std::numbers::inv_sqrtpi); }),
+          +[](const Push& p) { return -(p.t * vanishing(p.x[0], erf_slope)); }),
       unary(
           "erfinv", "The inverse of erf: 1 and -1 give infinities, values beyond NaN.",
           +[](const double* x) {
@@ -217,7 +219,8 @@ std::vector<ElementwiseSpec> inverse_rows() {
           +[](const Push& p) { return -(p.t * apply("rsqrt", 1.0 - square(p.x[0]))); }, between(-0.9, 0.9)),
       unary(
           "atan", "Arc tangent in [-pi/2, pi/2].", +[](const double* x) { return std::atan(x[0]); },
-          +[](const Push& p) { return p.t / (square(p.x[0]) + 1.0); }, between(-4, 4)),
+          +[](const Push& p) { return p.t * vanishing(p.x[0], +[](Val x) { return x.b->like(x, 1) / (square(x) + 1.0); }); },
+          between(-4, 4)),
       unary(
           "sinh", "Hyperbolic sine.", +[](const double* x) { return std::sinh(x[0]); },
           +[](const Push& p) { return p.t * apply("cosh", p.x[0]); }, between(-3, 3)),
@@ -226,7 +229,8 @@ std::vector<ElementwiseSpec> inverse_rows() {
           +[](const Push& p) { return p.t * apply("sinh", p.x[0]); }, between(-3, 3)),
       unary(
           "asinh", "Inverse hyperbolic sine.", +[](const double* x) { return std::asinh(x[0]); },
-          +[](const Push& p) { return p.t * apply("rsqrt", square(p.x[0]) + 1.0); }, between(-4, 4)),
+          +[](const Push& p) { return p.t * vanishing(p.x[0], +[](Val x) { return apply("rsqrt", square(x) + 1.0); }); },
+          between(-4, 4)),
       unary(
           "acosh", "Inverse hyperbolic cosine; NaN below 1. The derivative at 1 is infinite.",
           +[](const double* x) { return std::acosh(x[0]); },
@@ -234,7 +238,8 @@ std::vector<ElementwiseSpec> inverse_rows() {
       unary(
           "atanh", "Inverse hyperbolic tangent; 1 and -1 give infinities, values beyond NaN.",
           +[](const double* x) { return std::atanh(x[0]); },
-          +[](const Push& p) { return p.t / (1.0 - square(p.x[0])); }, between(-0.9, 0.9)),
+          +[](const Push& p) { return p.t * vanishing(p.x[0], +[](Val x) { return x.b->like(x, 1) / (1.0 - square(x)); }); },
+          between(-0.9, 0.9)),
   };
 }
 

@@ -230,7 +230,7 @@ OpDef swiglu() {
       },
       [](DecomposeContext& ctx) -> std::vector<Val> {
         Val gate = wide(ctx.operand(0)), up = wide(ctx.operand(1));
-        return {convert(gate * apply("logistic", gate) * up, ctx.operand(0).dtype())};
+        return {convert(apply("silu", gate) * up, ctx.operand(0).dtype())};
       });
   op.operands = {{"gate", "what is gated"}, {"up", "of gate's type"}};
   op.results = {{"y", "of gate's type"}};

@@ -87,7 +87,9 @@ def leaky_relu(x, negative_slope=0.01):
 def prelu(x, weight):
     """x, or weight x below 0; the weight is a tensor that broadcasts."""
     x, weight = m.inexact(asarray(x), asarray(weight))
-    return m.where(m.op("gt", x, m.zeros_like(x)), x, m.mul(weight, x))
+    positive = m.op("gt", x, m.zeros_like(x))
+    # Where x is positive the product must not be infinite: its derivative would be NaN.
+    return m.where(positive, x, m.mul(m.where(positive, 0.0, weight), m.where(positive, 0.0, x)))
 
 
 def elu(x, alpha=1.0):

@@ -86,9 +86,9 @@ def var(x, axis=None, keepdims=False, ddof=0, correction=None):
 
 
 def std(x, axis=None, keepdims=False, ddof=0, correction=None):
-    """Square roots of var."""
+    """Square roots of var. The derivative by equal numbers is 0."""
     x = _floats(asarray(x))
-    return astype(emit1("sqrt", [var(widened(x), axis, keepdims, ddof, correction)], {}), x.dtype)
+    return astype(_length(var(widened(x), axis, keepdims, ddof, correction)), x.dtype)
 
 
 def all(x, axis=None, keepdims=False):
@@ -168,12 +168,11 @@ def norm_of(x, ord=2, axis=None, keepdims=False):
 
 
 def _length(squares):
-    """The square root of a sum of squares. The derivative at 0 is 0: that of the norm is any vector of length at most
-    1."""
+    """The square root of a sum of squares. All derivatives at 0 are 0: the first of the norm is any vector of length
+    at most 1."""
     zero = emit1("eq", [squares, 0], {})
-    one = _nabla.full(squares.shape, 1.0, squares.dtype)
-    root = emit1("sqrt", [emit1("select", [zero, one, squares], {})], {})
-    return emit1("select", [zero, squares, root], {})
+    root = emit1("sqrt", [emit1("select", [zero, 1.0, squares], {})], {})
+    return emit1("select", [zero, 0.0, root], {})
 
 
 def median(x, axis=None, keepdims=False):

@@ -301,7 +301,10 @@ def dynamic_slice(x, start_indices, slice_sizes):
     JAX; then they are moved so that the window lies inside."""
     x = asarray(x)
     starts = _from_front(x, start_indices)
-    return emit1("dynamic_slice", [x] + starts, {"sizes": [operator.index(s) for s in slice_sizes]})
+    sizes = [s if isinstance(s, _nabla.Dim) else operator.index(s) for s in slice_sizes]
+    if all_static(sizes):
+        return emit1("dynamic_slice", [x] + starts, {"sizes": sizes})
+    return emit1("dynamic_slice", [x] + starts, {"sizes": [-1] * len(sizes), "window": sizes})
 
 
 def dynamic_update_slice(x, update, start_indices):
