@@ -25,11 +25,11 @@ Result<std::optional<uint32_t>> number_in(const Env& env, const char* name) {
   uint32_t n = 0;
   auto [end, problem] = std::from_chars(value->data(), value->data() + value->size(), n);
   if (problem != std::errc() || end != value->data() + value->size() || n > kMostRanks)
-    return option_error(fmt::format("set {} to a number_in up to {}, or unset it", name, kMostRanks),
+    return option_error(fmt::format("set {} to a number up to {}, or unset it", name, kMostRanks),
                         "the environment has {}={}, which is no {}", name, *value,
                         std::string_view(name) == "MASTER_PORT"   ? "port"
-                        : std::string_view(name) == "NABLA_EPOCH" ? "number_in of a start"
-                                                                  : "number_in of ranks");
+                        : std::string_view(name) == "NABLA_EPOCH" ? "number of a start"
+                                                                  : "number of ranks");
   return std::optional<uint32_t>(n);
 }
 
@@ -54,7 +54,7 @@ bool is_host(const std::string& name) {
 }
 
 std::string one_of(const char* name, uint32_t ranks) {
-  return ranks < 2 ? fmt::format("set {} to 0", name) : fmt::format("set {} to a number_in from 0 to {}", name, ranks - 1);
+  return ranks < 2 ? fmt::format("set {} to 0", name) : fmt::format("set {} to a number from 0 to {}", name, ranks - 1);
 }
 
 /// Are the numbers of ranks of one machine some that can be?
@@ -75,7 +75,7 @@ Result<std::optional<Launched>> named(const Names& names, const Env& env) {
   if (!rank && !((torch || own) && ranks)) return std::optional<Launched>();
   const char* index = env("JOB_COMPLETION_INDEX");
   if (!rank && own && index != nullptr && *index == 0)
-    return option_error(fmt::format("set NABLA_RANK to the number_in of this rank, 0 to {}", *ranks - 1),
+    return option_error(fmt::format("set NABLA_RANK to the number of this rank, 0 to {}", *ranks - 1),
                         "the environment has {}={} and an empty JOB_COMPLETION_INDEX", names.ranks, *ranks);
   if (!rank && own && index != nullptr) return std::optional<Launched>();
   std::string of = own ? "" : fmt::format(" of {}", names.by);

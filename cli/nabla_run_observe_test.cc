@@ -258,6 +258,10 @@ TEST(Waits, TheSlowestWaitsLeast) {
   now[1].waited_us = 1'400'000;
   EXPECT_EQ(waits_line(now), "waited for others: rank 0 1.50 s (50 %), rank 1 1.40 s (47 %); none held the others up");
   EXPECT_EQ(waits_line({ran(1, 5, 0, 0), ran(1, 5, 0, 0)}), "");
+  // F9: a slow link, for which all ranks wait alike.
+  std::vector<control::RankView> shaped{ran(1, 3'000'000, 2'500'000, 250'000), ran(1, 3'000'000, 2'500'000, 250'000)};
+  EXPECT_EQ(waits_line(shaped), "waited for others: rank 0 2.50 s (83 %), rank 1 2.50 s (83 %); none held the others up; "
+                                "warning: the links bound this job, at 100.0 kB/s for each rank");
   std::vector<control::RankView> many(9, ran(1, 1'000'000, 100'000, 0));
   many[4].waited_us = 0;
   EXPECT_EQ(waits_line(many), "waited for others: from rank 4 0.00 s (0 %) to rank 8 0.10 s (10 %); rank 4 was slowest");

@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kDrawEveryUs = 250'000;
 constexpr size_t kMostNamed = 8;
 constexpr double kMuch = 0.05;
+constexpr double kBoundByLinks = 0.5;  // of the time
 
 using control::RankView;
 
@@ -65,9 +66,14 @@ std::string waits_line(const std::vector<RankView>& ranks) {
     for (auto r = ranks.begin(); r != ranks.end(); ++r) list += (list.empty() ? "" : ", ") + of(r);
   else
     list = fmt::format("from {} to {}", of(least), of(most));
-  bool even = share(*most) - share(*least) < kMuch;
-  return fmt::format("waited for others: {}; {}", list,
-                     even ? "none held the others up" : fmt::format("rank {} was slowest", least - ranks.begin()));
+  if (share(*most) - share(*least) >= kMuch) return fmt::format("waited for others: {}; rank {} was slowest", list, least - ranks.begin());
+  std::string out = fmt::format("waited for others: {}; none held the others up", list);
+  // What all of them wait for is what lies between them.
+  double bytes = 0, seconds = 0;
+  for (const RankView& r : ranks) bytes += static_cast<double>(r.exchanged_bytes), seconds += static_cast<double>(waited_us(r)) / 1e6;
+  if (share(*least) > kBoundByLinks && bytes > 0)
+    out += fmt::format("; warning: the links bound this job, at {}/s for each rank", moved_bytes_str(bytes / seconds));
+  return out;
 }
 
 LiveLine::LiveLine() : terminal_(::isatty(STDERR_FILENO) == 1) {}

@@ -12,7 +12,8 @@ namespace nabla::cli {
 /// is an earlier view, from which rates follow; empty: there is none. Empty when no run has begun.
 std::string progress_line(const std::vector<control::RankView>& before, const std::vector<control::RankView>& now);
 /// How long each rank has waited in exchanges, and which was slowest: the one that waited least, where another has waited
-/// for 5 % of the time more. Of more than 8 ranks the two that waited least and most. Empty when none has waited.
+/// for 5 % of the time more. If all of them have waited for more than half of the time, a warning says what the links carried.
+/// Of more than 8 ranks the two that waited least and most. Empty when none has waited.
 std::string waits_line(const std::vector<control::RankView>& ranks);
 
 /// One line of a terminal on stderr, drawn again and again; nothing where stderr is no terminal.

@@ -35,7 +35,7 @@ size_t shared_ending(const std::string& name, const std::string& whole) {
 
 class RoleFinder {
  public:
-  explicit RoleFinder(const ir::Module& m) : m_(m) {}
+  RoleFinder(const ir::Module& m, bool directly) : m_(m), directly_(directly) {}
 
   Result<StateRoles> run() {
     for (const ir::FunctionPtr& f : NABLA_TRY(bottom_up(m_))) {
@@ -90,7 +90,8 @@ class RoleFinder {
       for (ValueId id : n.results) out.made[id] = out.made[id] || follows;
     }
     for (auto n = f.nodes.rbegin(); n != f.nodes.rend(); ++n)
-      if (std::any_of(n->results.begin(), n->results.end(), [&](ValueId id) { return out.of[id]; }))
+      if ((!directly_ || n->operands.size() == 1) &&
+          std::any_of(n->results.begin(), n->results.end(), [&](ValueId id) { return out.of[id]; }))
         for (ValueId id : n->operands) out.of[id] = true;
     return out;
   }
@@ -159,13 +160,14 @@ class RoleFinder {
   }
 
   const ir::Module& m_;
+  const bool directly_;
   std::map<std::string, Gradients> found_;           // by function
   std::map<std::string, std::vector<bool>> stacked_;  // by function and parameter
 };
 
 }  // namespace
 
-Result<StateRoles> roles_of_state(const ir::Module& module) { return RoleFinder(module).run(); }
+Result<StateRoles> roles_of_state(const ir::Module& module, bool directly) { return RoleFinder(module, directly).run(); }
 
 std::vector<std::pair<ValueId, ValueId>> gradient_pairs(const Function& f, const Node& n, const std::vector<int>& makers) {
   std::vector<std::pair<ValueId, ValueId>> out;

@@ -24,9 +24,9 @@ def _mesh_of(what, layout):
     return layout[0]
 
 
-def check(in_shardings, out_shardings, auto_shard):
-    """Raises TypeError for what is no layout, Error (E0210) for layouts over two meshes."""
-    found = [("auto_shard", auto_shard)]
+def check(in_shardings, out_shardings, option, mesh):
+    """Raises TypeError for what is no layout, Error (E0210) for layouts over two meshes. `option` gave the mesh."""
+    found = [(option, mesh)]
     for what, prefix in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
         found += [(f"{what} at {path}" if path else what, _mesh_of(what, layout))
                   for path, layout in leaves_with_path(prefix, _is_layout)]

@@ -1,5 +1,7 @@
 """How a program is spread over ranks and memories: the options of `nablac compile` for that, from Python's."""
 
+import math
+
 from ._core import DType, dtype_of, whole
 from ._mesh import DeviceMesh, names_of, native_mesh
 from ._options import count, flag, limit
@@ -25,6 +27,8 @@ def _words(pattern, layout, allow_padding):
 
     if not isinstance(pattern, str):
         raise TypeError(f"layouts: a pattern of names is a text, got {pattern!r}")
+    if not isinstance(layout, str) and hasattr(layout, "__iter__"):
+        layout = [tuple(word) if hasattr(word, "__next__") else word for word in layout]
     if isinstance(layout, str) or not hasattr(layout, "__iter__") or not all(known(word) for word in layout):
         raise TypeError(f"layouts[{pattern!r}] is a word per dimension, such as (None, \"tp\"), got {layout!r}")
     # Between rules stand semicolons, between words commas.
@@ -36,6 +40,27 @@ def _words(pattern, layout, allow_padding):
     bare = [word.removesuffix(_PADDING) for word in words]
     padding = _PADDING if bare != words or allow_padding and any(words) else ""
     return f"{pattern}={','.join(bare)}{padding}"
+
+
+def mesh_of(mesh, auto_shard):
+    """The DeviceMesh of jit's options of these names; None: neither is given."""
+    if auto_shard is not None and not isinstance(auto_shard, DeviceMesh):
+        raise TypeError(f"jit: auto_shard is a DeviceMesh, whose ranks share the work, got {auto_shard!r}")
+    if mesh is None or isinstance(mesh, DeviceMesh):
+        if mesh is not None and auto_shard is not None and mesh != auto_shard:
+            raise ValueError(f"jit: auto_shard is mesh {auto_shard}, and mesh is {mesh}: give one of them")
+        return mesh or auto_shard
+    if not hasattr(mesh, "items") or auto_shard is not None:
+        raise TypeError(f"jit: mesh is a DeviceMesh, or a dict of ranks by axis, such as {{\"dp\": 4}}, got {mesh!r}"
+                        + (", beside auto_shard, which is one" if auto_shard is not None else ""))
+    return DeviceMesh("ranks", tuple(mesh.values()), tuple(mesh))
+
+
+def batch_parts(mesh, spread):
+    """How many parts the first dimension of a batch is cut into; `spread` is what `options` gave."""
+    sizes = dict(zip(mesh.axis_names, mesh.shape)) if mesh is not None else {}
+    cut = [sizes.get(axis, 1) for axis in spread.get("data-axes", "").split(",")]
+    return math.prod(cut) * int(spread.get("microbatches", 1))
 
 
 def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None,
@@ -105,3 +130,42 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
     if remat_bytes is not None:
         out["remat-bytes"] = limit(remat_bytes)
     return out
+
+
+def updates(arguments, result, donated):
+    """`(argument, result)` of tensors, by their numbers, that are the state of a training step: a donated argument and
+    a result, or one of several, of the same form and types. Each result is that of one argument."""
+    forms = arguments.treedef.children[0].children
+    first = [sum(f.num_leaves for f in forms[:n]) for n in range(len(forms) + 1)]
+    whole = result.treedef
+    parts = [(0, whole)] if whole.num_leaves == 1 or not whole.children else []
+    start = 0
+    for child in whole.children:
+        parts.append((start, child))
+        start += child.num_leaves
+    parts.append((0, whole))
+    tensor_at = {place: i for i, place in enumerate(arguments.places)}
+    result_at = {place: i for i, place in enumerate(result.places)}
+    out, taken = [], set()
+    for n in donated:
+        if not -len(forms) <= n < len(forms):
+            continue
+        n %= len(forms)
+        for start, form in parts:
+            pairs = [(tensor_at.get(first[n] + i), result_at.get(start + i)) for i in range(form.num_leaves)]
+            pairs = [(a, r) for a, r in pairs if a is not None or r is not None]
+            results = {r for _, r in pairs}
+            same = form == forms[n] and all(_updated(arguments, result, a, r) for a, r in pairs)
+            if same and not taken & results:
+                taken |= results
+                out += pairs
+                break
+    return out
+
+
+def _updated(arguments, result, argument, at):
+    if argument is None or at is None:
+        return False
+    before, after = arguments.tensors[argument], result.tensors[at]
+    known = [(a, b) for a, b in zip(before.shape, after.shape) if isinstance(a, int) and isinstance(b, int)]
+    return before.dtype == after.dtype and before.ndim == after.ndim and all(a == b for a, b in known)

@@ -20,6 +20,14 @@ def from_environment():
     return os.environ.get("NABLA_FULL_TRACEBACKS", "").lower() not in ("", "0", "false", "no")
 
 
+def user_level():
+    """Returns the `stacklevel` with which a warning of the caller names the user's line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def _is_own(traceback):
     return traceback.tb_frame.f_code.co_filename.startswith(_OWN)
 

@@ -8,9 +8,10 @@ import math
 import re
 import threading
 import time
+import warnings
 import weakref
 
-from . import _nabla, _options, _pinned, debug, distributed, profiling, recompiles
+from . import _nabla, _options, _pinned, _spread, _tracebacks, debug, distributed, profiling, recompiles
 from ._core import Tensor, default_float, whole
 from ._mesh import _LAYOUT, DeviceMesh, logical_rules, spec_of
 from ._trace import Arguments, example_types, name_of, names_of_captures, type_text
@@ -67,9 +68,8 @@ class Dynamic:
 class _Executable:
     __slots__ = ("bundle", "entry", "captures", "result")
 
-    def __init__(self, function, captures, result, target, threads, names, check_nan, auto_shard, processes):
-        self.bundle = _nabla.compile_function(function, target, threads, names, check_nan,
-                                              None if auto_shard is None else auto_shard._native, processes)
+    def __init__(self, function, captures, result, target, threads, names, check_nan, spread, processes):
+        self.bundle = _nabla.compile_function(function, target, threads, names, check_nan, spread, processes)
         self.entry = self.bundle.entry("main")
         self.captures = captures
         self.result = result
@@ -88,11 +88,14 @@ class Compiled:
 
     def __init__(self, fun, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None,
                  max_cache_size=64, target="", threads=0, check_nan=False, auto_shard=None, engine=None,
-                 in_shardings=None, out_shardings=None):
+                 in_shardings=None, out_shardings=None, mesh=None, layouts=None, data_axes=(), zero=0, microbatches=0):
         functools.update_wrapper(self, fun, updated=())
-        _pinned.check(in_shardings, out_shardings, auto_shard if isinstance(auto_shard, DeviceMesh) else None)
+        self._mesh = _spread.mesh_of(mesh, auto_shard)
+        _pinned.check(in_shardings, out_shardings, "mesh" if auto_shard is None else "auto_shard", self._mesh)
+        self._spread = _spread.options(layouts=layouts, data_axes=data_axes, zero=zero, microbatches=microbatches)
         self._in_shardings = in_shardings
         self._fun = fun if out_shardings is None else _pinned.with_laid_out_results(fun, out_shardings)
+        self._batch_parts = _spread.batch_parts(self._mesh, self._spread)
         self._static = _options.places("static_argnums", () if static_argnums is None else static_argnums)
         self._static_names = _options.names("static_argnames", () if static_argnames is None else static_argnames)
         self._donated = _options.places("donate_argnums", () if donate_argnums is None else donate_argnums)
@@ -104,9 +107,7 @@ class Compiled:
         self._multiples = {}  # of dynamic sizes, by name: what layouts inside of the function want
         self._target, self._threads = _options.text("target", target) or "cpu:native", _options.threads(threads)
         self._check_nan = _options.flag("check_nan", check_nan)
-        if auto_shard is not None and not isinstance(auto_shard, DeviceMesh):
-            raise TypeError(f"jit: auto_shard is a DeviceMesh, whose ranks share the work, got {auto_shard!r}")
-        self._auto_shard = auto_shard
+        self._search = auto_shard is not None
         self._engine = engine if distributed._means_processes("jit", engine) else None
         self._max = _options.count("max_cache_size", max_cache_size, 1, "a number of forms to keep, from 1 on")
         self._cache = collections.OrderedDict()
@@ -115,6 +116,7 @@ class Compiled:
         self._hits = self._misses = 0
         self._compile_seconds = self._run_seconds = 0.0
         self._signatures, self._causes = [], []  # of what was compiled, and why it was
+        self._notes = set()  # that were shown
         # What was called before is recognised without flattening it; functions traced under another default dtype are
         # others.
         self._known = _nabla.KnownCalls(_registration, same, name_of(fun))
@@ -211,9 +213,18 @@ class Compiled:
 
     def _seen(self, args, kwargs):
         """The executable for these arguments; without any that which ran last."""
-        with self._lock:
-            last = next(reversed(self._cache.values()), None)
-        return last if last and not args and not kwargs else self._for(args, kwargs)[0]
+        if not args and not kwargs:
+            with self._lock:
+                kept = list(self._cache.values())
+            known = [e for e in kept if e.bundle is self._known.last]
+            if known or kept:
+                return (known or kept)[-1]
+            try:
+                inspect.signature(self._fun).bind()
+            except TypeError:
+                why = f"{name_of(self._fun)} has not been called: call it, or give the arguments"
+                raise RuntimeError(why) from None
+        return self._for(args, kwargs)[0]
 
     def memory(self, *args, **kwargs):
         """The bytes that the function needs for these arguments: see profiling.Memory. Compiles where it has not.
@@ -227,6 +238,16 @@ class Compiled:
         report, ranks = self._seen(args, kwargs).bundle.report_and_ranks()
         text = _ENTRY.sub(_line_each, _nabla.report_text(report))
         return IR(f"{ranks}\nwhat one rank does:\n{text}" if ranks else text)
+
+    def why(self, value, *args, **kwargs):
+        """Why a value lies over the mesh as it does, as `nablac why` tells it: the layouts from which its own follows.
+        An argument goes by its name in `inspect` ("params.fc1.w"), others as `nablac opt` prints them ("%12"). For
+        these arguments; without any for those of the last call. Raises Error (E0107 for an unknown name, E0901 without
+        a mesh).
+        """
+        if not isinstance(value, str):
+            raise TypeError(f"why: a value goes by its name, got {value!r}")
+        return IR(self._seen(args, kwargs).bundle.why(value))
 
     def profile(self, *args, runs=10, **kwargs):
         """Runs the function on these arguments and tells where the time goes: see profiling.Profile. Donated arguments
@@ -254,6 +275,7 @@ class Compiled:
         begin = time.perf_counter()
         out = executable.result.rebuild(executable.run(arguments.tensors))
         self._run_seconds += time.perf_counter() - begin
+        self._known.last = None
         self._remember(executable, args, free, named, static, arguments)
         for n in self._donated:
             for leaf in tree_flatten(args[n])[0]:
@@ -297,6 +319,8 @@ class Compiled:
                     raise ValueError(f"dynamic_dims: argument {owner[place]} has a tensor of shape {tuple(shape)}, "
                                      f"which has no dimension {dim}")
                 parts = spec.dim_specs[dim].get_total_shards(spec.mesh) if spec else 1
+                if dim in (0, -len(shape)):
+                    parts = math.lcm(parts, self._batch_parts)
                 known = multiples.get(d.name, self._multiples.get(d.name, 1))
                 multiples[d.name] = math.lcm(known, d.multiple, parts)
         out = []
@@ -314,16 +338,28 @@ class Compiled:
     def _compile(self, fun, arguments, key, static):
         begin = time.perf_counter()
         types = self._dynamic_types(arguments) if self._dynamic else example_types(arguments.tensors)
-        if self._auto_shard is not None:
-            _nabla.enter_mesh(self._auto_shard._native)
+        if self._mesh is not None:
+            _nabla.enter_mesh(self._mesh._native)
         names = arguments.names(self._fun)
         f, result = trace_function(fun, types, arguments.rebuild, like=arguments.tensors, called=names)
         captures = f.captures
         _nabla.realize(captures)
         processes = self._processes()
         inputs = names + names_of_captures(self._fun, captures)
-        executable = _Executable(f, captures, result, self._target, self._threads, inputs, self._check_nan,
-                                 self._auto_shard, processes)
+        spread = _nabla.JitSpread(self._mesh and self._mesh._native, self._search, self._spread,
+                                  _spread.updates(arguments, result, self._donated))
+        try:
+            executable = _Executable(f, captures, result, self._target, self._threads, inputs, self._check_nan, spread,
+                                     processes)
+        except _nabla.Error as e:
+            if self._batch_parts > 1 and e.code in ("E0207", "E0210"):
+                e.add_note("data_axes and microbatches cut every argument that does not stand for state: "
+                           "donate_argnums and layouts say which ones do")
+            raise
+        for note in executable.bundle.notes:
+            if note not in self._notes:
+                self._notes.add(note)
+                warnings.warn(f"{name_of(self._fun)}: {note}", CompilerNote, stacklevel=_tracebacks.user_level())
         if processes:
             with distributed._together():
                 name = name_of(self._fun)
@@ -380,6 +416,10 @@ class Compiled:
         with self._lock:
             self._cache.clear()
             self._known.clear()
+
+
+class CompilerNote(UserWarning):
+    """What the compiler remarks on a function for several ranks, such as a tensor that all of them gather."""
 
 
 _ENTRY = re.compile(r"^entry main\((.*)\) -> (.*)$", re.MULTILINE)
@@ -452,7 +492,8 @@ def disable_jit():
 
 
 def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None, max_cache_size=64,
-        target="", threads=0, check_nan=False, auto_shard=None, engine=None, in_shardings=None, out_shardings=None):
+        target="", threads=0, check_nan=False, auto_shard=None, engine=None, in_shardings=None, out_shardings=None,
+        mesh=None, layouts=None, data_axes=(), zero=0, microbatches=0):
     """`fun` compiled: see Compiled.
 
     donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.
@@ -471,6 +512,12 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     begins as that of the positional arguments which are not static, or of the results; one stands for all that is
     below its place. A layout is a ShardingSpec, or a pair such as (mesh, P("dp")); None leaves tensors as they are. An
     argument that lies otherwise is moved before the call: another layout of it compiles nothing anew, and is no error.
+    mesh: a DeviceMesh, or ranks by axis ({"dp": 4}); without it that of layouts. data_axes, layouts, zero,
+    microbatches: as compile_bundle has them. Some arguments stand for the state: those that `fun` differentiates with
+    respect to, donated ones that come back as results of the same form, and those that a pattern of `layouts` names
+    ("params.fc1.w"); so do tensors that `fun` closes over. Other arguments are the batch, which data_axes cut in its
+    first dimension. Arguments and results stay whole arrays.
+    What the compiler remarks on a function for several ranks is a warning (CompilerNote), each once.
     Raises TypeError for what is no layout and arguments passed by name, ValueError for trees that do not fit, Error
     (E0210) for layouts of another number of dimensions and of two meshes.
     Raises Error with the user's line where the program is wrong.
@@ -479,11 +526,14 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
         return functools.partial(jit, static_argnums=static_argnums, static_argnames=static_argnames,
                                  donate_argnums=donate_argnums, dynamic_dims=dynamic_dims,
                                  max_cache_size=max_cache_size, target=target, threads=threads, check_nan=check_nan,
-                                 auto_shard=auto_shard, engine=engine)
+                                 auto_shard=auto_shard, engine=engine, in_shardings=in_shardings,
+                                 out_shardings=out_shardings, mesh=mesh, layouts=layouts, data_axes=data_axes,
+                                 zero=zero, microbatches=microbatches)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {type(fun).__name__}")
     return Compiled(fun, static_argnums, static_argnames, donate_argnums, dynamic_dims, max_cache_size, target, threads,
-                    check_nan, auto_shard, engine, in_shardings, out_shardings)
+                    check_nan, auto_shard, engine, in_shardings, out_shardings, mesh, layouts, data_axes, zero,
+                    microbatches)
 
 
 def compile(fun=None, fullgraph=False, max_cache_size=64, dynamic_dims=None, **options):
@@ -544,4 +594,5 @@ def _clear_caches():
         compiled.clear_cache()
 
 
-__all__ = ["CacheStats", "Compiled", "Dynamic", "IR", "compile", "disable_jit", "jit", "make_ir", "trace"]
+__all__ = ["CacheStats", "Compiled", "CompilerNote", "Dynamic", "IR", "compile", "disable_jit", "jit", "make_ir",
+           "trace"]

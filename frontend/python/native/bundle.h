@@ -26,6 +26,12 @@ inline void check(Status status) {
   if (!status.ok()) throw Error(status.errors());
 }
 
+/// A function as it was compiled for the ranks of a mesh, with its layouts.
+struct CompiledFunction {
+  ir::Module module;
+  bool searched = false;  ///< the compiler found the layouts
+};
+
 /// A loaded bundle; one thread at a time uses it. Throws Error.
 class Bundle {
  public:
@@ -43,6 +49,9 @@ class Bundle {
   const std::string& bytes() const { return bytes_; }
   /// How the results of its one entry are laid out; empty: not at all.
   std::vector<PlacementRef> placements;
+  /// What the compiler remarked, once per kind; and what it compiled. Of a function that was compiled for ranks in this process.
+  std::vector<std::string> notes;
+  std::shared_ptr<const CompiledFunction> compiled;
   int entry(const std::string& name) { return value_or_throw(session_->need_entry(name)); }
 
   /// The results of an entry, without Python's lock. E0702 and E0703 say where the arrays do not fit; E0707 where a

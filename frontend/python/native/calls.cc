@@ -287,7 +287,9 @@ class KnownCalls {
     return unknown();
   }
 
-  void clear() { calls_.clear(); }
+  void clear() { calls_.clear(), last = nullptr; }
+  /// What ran last; null: another call than one of these did.
+  std::shared_ptr<Bundle> last;
   int64_t hits() const { return hits_; }
   double seconds() const { return std::chrono::duration<double>(spent_).count(); }
 
@@ -312,7 +314,7 @@ class KnownCalls {
     auto begin = std::chrono::steady_clock::now();
     std::vector<Literal> out = without_lock([&] { return c.bundle->run(c.entry, m.arrays); });
     spent_ += std::chrono::steady_clock::now() - begin;
-    ++hits_;
+    ++hits_, last = c.bundle;
     for (Value* v : m.donated) v->donate(name_);
     size_t next = 0;
     return build(c.results, out, next);
@@ -333,6 +335,7 @@ void bind_calls(py::module_& m) {
       .def("add", &KnownCalls::add)
       .def("call", &KnownCalls::call)
       .def("clear", &KnownCalls::clear)
+      .def_readwrite("last", &KnownCalls::last)
       .def_property_readonly("hits", &KnownCalls::hits)
       .def_property_readonly("seconds", &KnownCalls::seconds);
 }

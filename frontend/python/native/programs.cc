@@ -13,11 +13,16 @@
 #include "frontend/python/native/bundle.h"
 #include "frontend/python/native/eager_part.h"
 #include "frontend/python/native/reproducer.h"
+#include "frontend/python/native/spread.h"
 #include "frontend/python/native/unlocked.h"
 #include "ir/op_def.h"
+#include "ir/ops/all_ops.h"
 #include "ir/serialize.h"
 #include "ir/target.h"
 #include "ir/text.h"
+#include "passes/pass_manager.h"
+#include "passes/shard/propagate.h"
+#include "runtime/base/option_error.h"
 #include "runtime/base/text.h"
 #include "runtime/exec/profile.h"
 #include "runtime/format/bundle_reader.h"
@@ -45,46 +50,19 @@ ir::Module module_for(const TracedFunction& f, const std::string& name, const st
   ir::Module m = module_of(f);
   const ir::Function* function = m.functions.back().get();
   ir::Entry entry{name, function->name, {}, {}, {}, {}};
-  for (size_t i = 0; i < function->params.size(); ++i)
-    entry.inputs.push_back(i < names.size() ? names[i] : fmt::format("input {}", i));
+  for (size_t i = 0; i < function->params.size(); ++i) {
+    std::string input = i < names.size() ? names[i] : fmt::format("input {}", i);
+    // {"a.b": x, "a": {"b": y}} has one name for both.
+    auto is_taken = [&] { return std::find(entry.inputs.begin(), entry.inputs.end(), input) != entry.inputs.end(); };
+    for (int n = 2; is_taken(); ++n) input = fmt::format("{} {}", names[i], n);
+    entry.inputs.push_back(std::move(input));
+  }
   for (size_t i = 0; i < function->results.size(); ++i) entry.outputs.push_back(fmt::format("out{}", i));
   m.entries.push_back(std::move(entry));
   return m;
 }
 
 using Strings = std::vector<std::string>;
-/// Options of `nablac compile` that say how a program is spread over ranks, by their names.
-using Spread = std::map<std::string, std::string>;
-
-void set_spread(driver::CompileOptions& options, const Spread& spread) {
-  static const std::map<std::string, const char*> passes = {
-      {"grad-sync", "partition"}, {"idle-axes", "propagate"},
-      {"reduce-dtype", "partition"},
-      {"reshard-after-forward", "regather"}, {"prefetch", "schedule-collectives"}};
-  for (const auto& [name, value] : spread)
-    if (name == "mesh")
-      options.mesh = {value}, options.pass_options["propagate"].emplace("idle-axes", "error");
-    else if (name == "microbatches")
-      options.microbatches = std::stoll(value);
-    else if (name == "max-comm-bytes")
-      options.max_comm_bytes = value;
-    else if (name == "remat-bytes")
-      options.remat_bytes = value;
-    else if (name == "deterministic")
-      options.deterministic = true;
-    else if (name == "auto-shard")
-      options.pass_options[name]["search"] = value, options.pass_options["propagate"]["idle-axes"] = "note";
-    else
-      options.pass_options[passes.contains(name) ? passes.at(name) : "apply-strategy"][name] = value;
-}
-
-// Of the other options passes say that they need a mesh.
-void check_spread(const ir::Module& module, const driver::CompileOptions& options, const Spread& spread) {
-  Strings given;
-  for (const char* name : {"grad-sync", "reduce-dtype", "reshard-after-forward", "prefetch", "max-comm-bytes"})
-    if (spread.contains(name)) given.push_back(fmt::format("--{}", name));
-  check(driver::check_spread(module, options, given));
-}
 
 driver::CompileOptions options_of(const std::string& target, bool library, const std::string& max_bytes) {
   driver::CompileOptions out;
@@ -100,9 +78,9 @@ driver::CompiledBundle compile_or_throw(const ir::Module& module, driver::Compil
   return reproducer.value_or_throw(driver::compile(module, options));
 }
 
-// What lies over another mesh than `auto_shard`, for whose ranks the function is to be compiled: an argument, a value that the
-// function closes over, or one that it lays out itself.
-void check_auto_shard(const ir::Module& m, const ir::Mesh& wanted) {
+// What lies over another mesh than the `wanted` one of jit's `option`, for whose ranks the function is to be compiled: an argument, a
+// value that the function closes over, or one that it lays out itself.
+void check_mesh(const ir::Module& m, const ir::Mesh& wanted, const char* option) {
   if (!m.mesh() || (m.mesh()->name == wanted.name && m.mesh()->axes == wanted.axes)) return;
   const ir::Function& main = *m.find(m.entries[0].function);
   std::string what;
@@ -113,10 +91,10 @@ void check_auto_shard(const ir::Module& m, const ir::Mesh& wanted) {
   for (size_t f = 0; what.empty() && f < m.functions.size(); ++f)
     for (const ir::Node& node : m.functions[f]->nodes)
       if (what.empty() && node.op->name == "shard") what = "a value", place = node.location;
-  Diagnostic d = error(Code::kBadSharding, "jit: auto_shard is mesh {}, and {} is laid out over mesh {}", wanted.str(),
+  Diagnostic d = error(Code::kBadSharding, "jit: {} is mesh {}, and {} is laid out over mesh {}", option, wanted.str(),
                        what.empty() ? "what the function does" : what, m.mesh()->str());
   d.location = place;
-  d.help = "ranks of one program are all of one mesh: give auto_shard that one, or lay the value out over it before the call";
+  d.help = fmt::format("ranks of one program are all of one mesh: give {} that one, or lay the value out over it before the call", option);
   throw Error(std::move(d));
 }
 
@@ -133,26 +111,60 @@ void lay_out_results(ir::Module& m, const std::vector<ir::ShardingRef>& layouts)
   m.set(std::make_shared<const ir::Function>(std::move(main)));
 }
 
-// With check_nan every op has a kernel, so that the one that made a NaN is named. With a mesh `auto_shard` its ranks share
-// the work as the compiler finds best.
-std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads,
-                                         const std::vector<std::string>& names, bool check_nan, const ir::Mesh* auto_shard,
-                                         std::shared_ptr<Processes> processes) {
+/// How jit spreads a function over ranks.
+struct JitSpread {
+  const ir::Mesh* mesh = nullptr;  ///< null: that of layouts in the function, if there are any
+  bool search = false;             ///< the ranks share the work as the compiler finds best
+  Spread options;
+  std::vector<Update> updates;
+};
+
+// With check_nan every op has a kernel, so that the one that made a NaN is named.
+std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads, const Strings& names,
+                                         bool check_nan, const JitSpread& spread, std::shared_ptr<Processes> processes) {
   ir::Module m = module_for(f, "main", names);
-  if (auto_shard) check_auto_shard(m, *auto_shard);
-  if (auto_shard && !m.mesh()) m.meshes.push_back(*auto_shard);
+  if (spread.mesh) check_mesh(m, *spread.mesh, spread.search ? "auto_shard" : "mesh");
+  if (spread.mesh && !m.mesh()) m.meshes.push_back(*spread.mesh);
   return without_lock([&] {
     std::vector<ir::ShardingRef> layouts = layouts_of_results(m);
-    if (!auto_shard) lay_out_results(m, layouts);
+    if (!spread.search) lay_out_results(m, layouts);
     driver::CompileOptions options = options_of(target, true, "");
     options.fuse = !check_nan;
-    if (auto_shard) options.pass_options["auto-shard"]["search"] = "true";
+    if (spread.search) options.pass_options["auto-shard"]["search"] = "true";
+    std::vector<std::string> remarks;
+    if (!spread.options.empty()) {
+      set_spread(options, spread.options);
+      m = with_strategy(m, spread.updates, options, remarks);
+    }
     driver::CompiledBundle compiled = compile_or_throw(m, options);
     auto out = Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan},
                                 std::move(processes));
     for (ir::ShardingRef& layout : layouts)
       out->placements.push_back(layout ? std::make_shared<const Placement>(Placement{*m.mesh(), std::move(layout)}) : nullptr);
+    for (std::string& remark : passes::remarks_of(compiled.passes)) remarks.push_back(std::move(remark));
+    if (m.mesh()) out->notes = passes::notes_of(remarks);
+    if (m.mesh()) out->compiled = std::make_shared<const CompiledFunction>(CompiledFunction{std::move(m), spread.search});
     return out;
+  });
+}
+
+// Why a value of a compiled function lies over the mesh as it does.
+std::string why(const Bundle& bundle, const std::string& value) {
+  if (!bundle.compiled)
+    throw Error(option_error("lay an argument out, or give jit a mesh", "why: nothing of the function is laid out over ranks"));
+  const CompiledFunction& of = *bundle.compiled;
+  return without_lock([&] {
+    const ir::Target cpu = value_or_throw(ir::find_target("cpu"));
+    ir::Module named = of.module;
+    const ir::Entry& entry = named.entries[0];
+    ir::Function main = *named.find(entry.function);
+    for (size_t i = 0; i < main.params.size(); ++i) main.values[main.params[i]].name = entry.inputs[i];
+    named.set(std::make_shared<const ir::Function>(std::move(main)));
+    ir::Module flat = value_or_throw(driver::simplify_module(named, cpu, {}, ir::Stage::kFlat));
+    if (of.searched)
+      flat = value_or_throw(passes::run_passes(flat, {{"auto-shard", {{"search", "true"}}}}, ops::all_ops(), cpu)).module;
+    passes::PassContext context{ops::all_ops(), cpu};
+    return value_or_throw(passes::explain_layout(flat, flat.entries[0].function, value, context));
   });
 }
 
@@ -295,6 +307,8 @@ void bind_bundle(py::module_& m) {
       .def("profile", &profile_of)
       .def_property_readonly("report", &report_of)
       .def("report_and_ranks", &report_and_ranks)
+      .def_readonly("notes", &Bundle::notes)
+      .def("why", &why)
       .def_property_readonly("lays_out", [](const Bundle& b) {
         return std::any_of(b.placements.begin(), b.placements.end(), [](const PlacementRef& p) { return p != nullptr; });
       })
@@ -335,10 +349,14 @@ void bind_bundle(py::module_& m) {
 
 void bind_programs(py::module_& m) {
   bind_bundle(m);
+  py::class_<JitSpread>(m, "JitSpread")
+      .def(py::init([](const ir::Mesh* mesh, bool search, Spread options, std::vector<Update> updates) {
+             return JitSpread{mesh, search, std::move(options), std::move(updates)};
+           }),
+           py::arg("mesh"), py::arg("search"), py::arg("options"), py::arg("updates"), py::keep_alive<1, 2>());
   bind_program(m);
   m.def("compile_function", &compile_function, py::arg("function"), py::arg("target") = "", py::arg("threads") = 0,
-        py::arg("names") = std::vector<std::string>(), py::arg("check_nan") = false, py::arg("auto_shard") = nullptr,
-        py::arg("processes") = py::none());
+        py::arg("names") = Strings(), py::arg("check_nan") = false, py::arg("spread") = JitSpread(), py::arg("processes") = py::none());
   m.def("report_text", [](const std::string& json) { return value_or_throw(driver::report_text(json)); });
   m.def("simplified_text", [](const TracedFunction& f, bool sharded) {
     ir::Module module = module_for(f, f.function->name, {});
