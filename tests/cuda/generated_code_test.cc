@@ -401,7 +401,7 @@ TEST_P(GeneratedCode, ProductsOfF32MultiplyAndAdd) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, GeneratedCode,
-                         testing::ValuesIn(some_of<const char*>({"sm_80", "sm_90a", "sm_86", "sm_100a", "sm_120"}, 2)),
+                         testing::ValuesIn(some_of<std::string>({"sm_80", "sm_90a", "sm_86", "sm_100a", "sm_120"}, 2)),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

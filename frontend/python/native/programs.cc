@@ -134,7 +134,7 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
     std::vector<std::string> remarks;
     if (!spread.options.empty()) {
       set_spread(options, spread.options);
-      m = with_strategy(m, spread.updates, options, remarks);
+      m = with_strategy(m, f.function->params.size() - f.captures.size(), spread.updates, options, remarks);
     }
     driver::CompiledBundle compiled = compile_or_throw(m, options);
     auto out = Bundle::of_bytes(std::move(compiled.bytes), f.function->name, {.threads = threads, .check_nan = check_nan},

@@ -94,7 +94,7 @@ ir::Module as_function(const ir::Module& given, const AsProgram& was, const ir::
 }
 
 // Which parameters stand for state.
-std::vector<bool> state_of(const ir::Module& module, const std::vector<Update>& updates, const std::string& layouts) {
+std::vector<bool> state_of(const ir::Module& module, size_t arguments, const std::vector<Update>& updates, const std::string& layouts) {
   const size_t count = module.entries[0].inputs.size();
   std::vector<bool> out(count, true);
   const AsProgram all = as_program(module, out, {});
@@ -102,8 +102,7 @@ std::vector<bool> state_of(const ir::Module& module, const std::vector<Update>& 
   const std::vector<passes::LayoutRule> rules = value_or_throw(passes::parse_layout_rules(layouts));
   for (size_t i = 0; i < count; ++i) {
     const std::string& name = module.entries[0].inputs[i];
-    // What the function closes over is no batch either.
-    out[i] = roles.leaves[i].kind == passes::LeafRole::Kind::kParameter || name.starts_with("closure ");
+    out[i] = roles.leaves[i].kind == passes::LeafRole::Kind::kParameter || i >= arguments;
     for (const passes::LayoutRule& rule : rules) out[i] = out[i] || (!rule.of_inputs && rule.pattern.matches(name));
   }
   for (const auto& [p, r] : updates) out[p] = true;
@@ -112,7 +111,7 @@ std::vector<bool> state_of(const ir::Module& module, const std::vector<Update>& 
 
 }  // namespace
 
-ir::Module with_strategy(const ir::Module& module, const std::vector<Update>& updates, driver::CompileOptions& options,
+ir::Module with_strategy(const ir::Module& module, size_t arguments, const std::vector<Update>& updates, driver::CompileOptions& options,
                          std::vector<std::string>& remarks) {
   const ir::Module spread = value_or_throw(driver::spread_over_mesh(module, options));
   options.mesh.clear(), options.microbatches = 0;
@@ -120,7 +119,8 @@ ir::Module with_strategy(const ir::Module& module, const std::vector<Update>& up
   if (found.empty()) return spread;
   const std::map<std::string, std::string>& strategy = found.mapped();
   auto layouts = strategy.find("layouts");
-  AsProgram program = as_program(spread, state_of(spread, updates, layouts == strategy.end() ? "" : layouts->second), updates);
+  const std::string rules = layouts == strategy.end() ? "" : layouts->second;
+  AsProgram program = as_program(spread, state_of(spread, arguments, updates, rules), updates);
   auto made = value_or_throw(passes::run_passes(program.module, {{"apply-strategy", strategy}}, ops::all_ops(),
                                                 value_or_throw(ir::find_target("cpu"))));
   for (std::string& remark : passes::remarks_of(made.reports)) remarks.push_back(std::move(remark));

@@ -21,8 +21,9 @@ void check_spread(const ir::Module& module, const driver::CompileOptions& option
 using Update = std::pair<size_t, size_t>;
 /// The module of one entry without state, with the mesh, the layouts and the data axes of the options, which are used up. A parameter
 /// is treated as a leaf of the state if it is updated, if the function differentiates with respect to it or closes over it, or if `layouts`
-/// names it; the others are inputs. `remarks` gets those of the strategy. Throws Error.
-ir::Module with_strategy(const ir::Module& module, const std::vector<Update>& updates, driver::CompileOptions& options,
+/// names it; the others are inputs. The first parameters are `arguments` of a call; what the function closes over follows. `remarks` gets
+/// those of the strategy. Throws Error.
+ir::Module with_strategy(const ir::Module& module, size_t arguments, const std::vector<Update>& updates, driver::CompileOptions& options,
                          std::vector<std::string>& remarks);
 
 }  // namespace nabla::python
