@@ -182,7 +182,7 @@ def test_questions_without_arguments_are_about_the_last_call():
     for rows in (8, 8, 8, 4, 4, 4, 8, 8, 8):
         compiled(W, X[:rows])
     assert "x: f32[4,6]" in compiled.inspect() and "f32[8,6]" in compiled.why("x")
-    with pytest.raises(RuntimeError, match="has not been called: call it, or give the arguments"):
+    with pytest.raises(TypeError, match="has not been called: call it, or give the arguments"):
         nb.jit(lambda x: x).inspect()
     with pytest.raises(TypeError, match="a value goes by its name, got 1"):
         compiled.why(1)

@@ -223,7 +223,7 @@ class Compiled:
                 inspect.signature(self._fun).bind()
             except TypeError:
                 why = f"{name_of(self._fun)} has not been called: call it, or give the arguments"
-                raise RuntimeError(why) from None
+                raise TypeError(why) from None
         return self._for(args, kwargs)[0]
 
     def memory(self, *args, **kwargs):
