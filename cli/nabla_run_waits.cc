@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kDrawEveryUs = 250'000;
 constexpr size_t kMostNamed = 8;
 constexpr double kMuch = 0.05;
-constexpr double kBoundByLinks = 0.5;  // of the time
+constexpr double kBoundByLinks = 0.5;  // share of its time that every rank waits
 
 using control::RankView;
 
@@ -68,7 +68,7 @@ std::string waits_line(const std::vector<RankView>& ranks) {
     list = fmt::format("from {} to {}", of(least), of(most));
   if (share(*most) - share(*least) >= kMuch) return fmt::format("waited for others: {}; rank {} was slowest", list, least - ranks.begin());
   std::string out = fmt::format("waited for others: {}; none held the others up", list);
-  // What all of them wait for is what lies between them.
+  // If every rank waits for most of its time, no rank is slow: the network is.
   double bytes = 0, seconds = 0;
   for (const RankView& r : ranks) bytes += static_cast<double>(r.exchanged_bytes), seconds += static_cast<double>(waited_us(r)) / 1e6;
   if (share(*least) > kBoundByLinks && bytes > 0)

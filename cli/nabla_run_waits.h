@@ -12,8 +12,9 @@ namespace nabla::cli {
 /// is an earlier view, from which rates follow; empty: there is none. Empty when no run has begun.
 std::string progress_line(const std::vector<control::RankView>& before, const std::vector<control::RankView>& now);
 /// How long each rank has waited in exchanges, and which was slowest: the one that waited least, where another has waited
-/// for 5 % of the time more. If all of them have waited for more than half of the time, a warning says what the links carried.
-/// Of more than 8 ranks the two that waited least and most. Empty when none has waited.
+/// for 5 % of the time more. If every rank has waited for more than half of its time, a warning reports
+/// the bytes per second that each rank sent. For more than 8 ranks, names only those that waited least and most. Empty if no rank has
+/// waited.
 std::string waits_line(const std::vector<control::RankView>& ranks);
 
 /// One line of a terminal on stderr, drawn again and again; nothing where stderr is no terminal.

@@ -164,8 +164,8 @@ class Functions {
   virtual ~Functions() = default;
   /// Name of the function that is `transform` of `function` with these parameters active.
   virtual std::string derive(std::string_view function, Transform transform, std::vector<bool> active) = 0;
-  /// The same for Transform::kVjpBackward where some results have no cotangent. The function still has a parameter for each
-  /// cotangent, but reads only the `given` ones: a zero for a missing one would give NaN beside an infinite value.
+  /// The same for Transform::kVjpBackward if some results have no cotangent. The function still has one parameter per cotangent, but
+  /// reads only the `given` ones. Zeros in place of missing cotangents would give NaN when they are multiplied by infinity.
   virtual std::string derive_backward(std::string_view function, std::vector<bool> active, std::vector<bool> given) {
     return (void)given, derive(function, Transform::kVjpBackward, std::move(active));
   }

@@ -17,7 +17,7 @@ std::vector<T> some_of(std::vector<T> cases, size_t count) {
   return cases;
 }
 
-/// Every `step`-th case of a list in every run, the second one first; all cases with --config=nightly.
+/// Returns cases 1, 1 + step, 1 + 2 * step, ... of a list, and all cases with --config=nightly.
 template <class T>
 std::vector<T> every_nth(size_t step, const std::vector<T>& cases) {
   if (is_nightly()) return cases;

@@ -1,13 +1,13 @@
 """Sources that are compiled several at a time.
 
-Most of the time that a source takes is that of its headers: thirty sources in one text compile four times as fast as
-one by one. A text has few sources, so that a change of one of them is still compiled in seconds.
+Headers take most of the time that a source needs to compile. Thirty sources joined in one file compile four times as fast
+as one by one. A joined file has at most eight sources, so that a change of one of them still compiles in seconds.
 """
 
 _MOST_SOURCES = 8
 
 def joined(name, srcs):
-    """Returns the `srcs` of a C++ rule: headers, and texts that each hold several of the sources, one after the other.
+    """Returns the `srcs` of a C++ rule: the headers, and generated files that each concatenate several of the sources.
 
     Names at file scope and in unnamed namespaces must differ between the sources. `--define=sources=alone` compiles each
     source by itself, as tools/nightly does to find what a source does not include itself.
@@ -25,7 +25,7 @@ def joined(name, srcs):
             name = "%s.joined_%d" % (name, i),
             srcs = sources[i * len(sources) // count:(i + 1) * len(sources) // count],
             outs = [text],
-            # Messages of the compiler and of tests name the sources.
+            # Messages of the compiler and of tests then name the original source and line.
             cmd = "for f in $(SRCS); do echo \"#line 1 \\\"$$f\\\"\"; cat $$f; done > $@",
             visibility = ["//visibility:private"],
         )

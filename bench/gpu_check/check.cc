@@ -118,7 +118,7 @@ Result<json> training(Check& check, const json& model) {
   exec::Session& session = *NABLA_TRY(check.session(model["bundle"]));
   const std::vector<double> losses = NABLA_TRY(losses_of(session, vocabulary, kSteps, model["seed"]));
   double first = losses.front(), last = losses.back(), worst = 0;
-  // What a CPU had for the same steps, when the plan was made.
+  // The plan stores the losses that a CPU computed for the same steps.
   if (auto curve = model.find("losses"); curve != model.end())
     for (size_t i = 0; i < losses.size(); ++i) {
       double want = curve->at(i), error = std::abs(losses[i] - want) / (1 + std::abs(want));

@@ -117,7 +117,7 @@ class Packer {
       NABLA_TRY(training("gpt2_library", gpt2::make_program(o), o.batch * o.context, o.vocabulary, {}));
     }
     NABLA_TRY(training("gpt2", gpt2::make_program(o), o.batch * o.context, o.vocabulary, {.library = false}));
-    // A step of the whole GPT-2 takes a CPU minutes: its layers are among the values.
+    // A CPU needs minutes for a step of the full GPT-2. One of its layers is compared among the values instead.
     return scale_.small ? curve("gpt2", gpt2::make_program(o), 2e-2) : Status(Ok{});
   }
   // Model FLOPs utilisation counts the FLOPs of the model only, and not those that kernels compute again.
@@ -130,7 +130,7 @@ class Packer {
                                      {"seed", 7}, {"flops", entry.value("model_flops", entry["flops"])}});
     return Ok{};
   }
-  // The losses that this CPU has in the training of that name.
+  // Trains on this CPU and stores the losses in the plan, for the training of this name.
   Status curve(const std::string& name, const Program& program, double tolerance) {
     NABLA_TRY(compile(program, name + "_cpu", "cpu:x86-64-v3"));
     auto session = NABLA_TRY(open(folder_, name + "_cpu", "cpu:x86-64-v3"));

@@ -24,9 +24,9 @@ Status run(exec::Session& session, int entry, const std::vector<Literal>& inputs
 /// The same by the entry's name with random inputs, for its effect on state.
 Status run_once(exec::Session& session, const std::string& entry, int64_t integers, std::mt19937_64& random);
 
-inline constexpr int kSteps = 11;  ///< of the training whose losses are compared
-/// The losses of so many steps on one batch: result 0 of entry `step`, after entry `init`. The same seed gives the same parameters and
-/// the same batch on every machine.
+inline constexpr int kSteps = 11;  ///< training steps whose losses are compared
+/// Runs entry `init`, then entry `step` `steps` times on one batch. Returns the losses, which are result 0 of `step`. The same seed gives
+/// the same parameters and the same batch on every machine.
 Result<std::vector<double>> losses_of(exec::Session& session, int64_t vocabulary, int steps, uint64_t seed);
 
 /// The values of `figures`, such as "name,clocks.sm", that nvidia-smi reports for the first GPU. Empty if there is no nvidia-smi.

@@ -125,7 +125,7 @@ Tensor selu(const Arg& x) {
 Tensor mish(const Arg& x) {
   AtSite at(x);
   const Tensor& t = need_tensor(x, "mish");
-  // From there on it is x in every dtype, and its derivatives would multiply x by numbers that overflow.
+  // Above 20, mish(x) rounds to x in every dtype. The general formula would overflow in the derivatives of large x.
   auto large = gt(t, 20);
   Tensor rest = select(large, zeros_like(t), t);
   return select(large, t, rest * tanh(softplus(rest)));

@@ -17,17 +17,17 @@ std::vector<Tensor> emit(std::string_view op, const std::vector<Arg>& operands, 
 /// Axes below 0 count from the end. What is out of range is left for the op's own check.
 int64_t counted_from_end(int64_t axis, const Arg& x);
 Ints counted_from_end(Ints axes, const Arg& x);
-/// 0, 1 and so on, one per axis.
+/// Returns [0, 1, ..., rank - 1].
 Ints all_axes(const Tensor& x);
-/// The operand; a number is E0707, which names `function`.
+/// Returns the operand as a tensor. Throws E0707, which names `function`, if it is a number.
 const Tensor& need_tensor(const Arg& x, const char* function);
-/// The same, and E0203 for another rank.
+/// The same. Throws E0203 if the tensor has another rank.
 const Tensor& need_rank(const Arg& x, int rank, const char* function);
 
 /// x in f32 if it is a float of 16 or 8 bits, else x. Statistics, squares and quotients are computed in this dtype,
 /// because f16 holds neither sums above 65504 nor an eps of 1e-8.
 Tensor widened(const Arg& x);
-/// The square root of a sum of squares. All derivatives at 0, where the slope of the root is infinite, are 0.
+/// Returns the square root of a sum of squares. Its derivatives at 0 are defined as 0, because the slope of the root is infinite there.
 Tensor root_of_squares(const Tensor& sum);
 /// x in this dtype, rounded if it is narrower.
 Tensor in_dtype(const Tensor& x, DType dtype);

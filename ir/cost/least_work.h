@@ -47,7 +47,7 @@ class MovedBytes {
 /// are free beside the data.
 int64_t arithmetic(const kernel_ir::Expr& e);
 
-/// The largest value of a size.
+/// Returns the upper bound of a symbolic size, or the size itself if it is static.
 inline double largest_size(const Dim& d) { return static_cast<double>(d.bounds().max); }
 
 }  // namespace nabla::ir

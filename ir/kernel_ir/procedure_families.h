@@ -34,7 +34,7 @@ std::span<const ProcedureDef> fft_procedures();
 /// GPUs only.
 std::span<const ProcedureDef> attention_procedures();
 
-/// The scratch memory of a procedure that needs none.
+/// For the field `scratch` of procedures that need no scratch memory.
 inline int64_t nothing(std::span<const int64_t>) { return 0; }
 
 }  // namespace nabla::kernel_ir

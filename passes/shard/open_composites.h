@@ -8,7 +8,7 @@
 
 namespace nabla::passes {
 
-/// How deep composites may lie in decompositions of composites.
+/// The maximum nesting depth of composites inside decompositions of composites.
 inline constexpr int kMostCompositeLevels = 4;
 
 /// The module with those of the `wanted` composites (by function) written out, all parts of which can be split, in no more

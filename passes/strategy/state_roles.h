@@ -28,8 +28,8 @@ struct StateRoles {
 };
 
 /// Read off from the gradients that entries compute. Requires stage traced, where they are calls still. E0303 and E0107 as
-/// in `bottom_up`. A leaf is a parameter if what is differentiated with respect to follows from it; if `directly`, only if it is that
-/// itself, perhaps in another dtype or shape.
+/// in `bottom_up`. A leaf is a parameter if an entry differentiates with respect to a value computed from it. With
+/// `directly`, only ops with one operand, such as convert and reshape, may be between the leaf and that value.
 Result<StateRoles> roles_of_state(const ir::Module& module, bool directly = false);
 
 /// What a node of a function differentiates with respect to, with its gradient. `makers`: ir::producers of the function.

@@ -60,8 +60,8 @@ std::vector<Val> present(FunctionBuilder& b, const std::vector<MaybeVal>& gradie
   return out;
 }
 
-// Cuts a joint function in two. What the way back uses of the way there is kept as a residual, or made again from
-// residuals. These are chosen, or those of an earlier cut of the same way there.
+// Splits a joint function into forward and backward pass. Forward values that the backward pass uses are residuals, or are computed again
+// from residuals. The residuals are chosen here, unless an earlier split of the same forward pass has chosen them.
 class Split {
  public:
   Split(const Joint& joint, const ir::Module& module, const std::vector<ValueId>* residuals = nullptr)
@@ -300,7 +300,7 @@ void Differentiator::make_vjp(const Function& f, const std::vector<bool>& active
 
 std::string Differentiator::make_backward(const Function& f, const std::vector<bool>& active, const std::vector<bool>& given) {
   Joint joint = both_ways(f, active, given);
-  // Both joints begin with the same nodes, so that values of the way there have the same numbers.
+  // Both joint functions begin with the same forward nodes. Their forward values therefore have the same ids.
   Split split(joint, module_, &residuals_.at({f.name, Derivative::kVjpForward, active, {}}));
   std::string name = name_for(f, Derivative::kVjpBackward, active) + ".ct";
   for (bool g : given) name += g ? '1' : '0';

@@ -19,7 +19,7 @@ enum class Derivative : uint8_t {
   kValueAndGrad,  ///< f's parameters -> f's results, then those gradients
 };
 
-/// A function that holds both directions, and where one ends and the other begins.
+/// A function that computes the forward pass in its first `forward_nodes` nodes, and then the backward pass.
 struct Joint {
   ir::Function f;
   size_t primal_params = 0, forward_nodes = 0;
@@ -51,7 +51,7 @@ class Differentiator {
   const ir::Module& module() const { return module_; }
 
  private:
-  /// The function, the active parameters, and of kVjpBackward the results with cotangents.
+  /// The function, the derivative, the active parameters, and for kVjpBackward the results that have cotangents.
   using Key = std::tuple<std::string, Derivative, std::vector<bool>, std::vector<bool>>;
   ir::FunctionPtr need(std::string_view function) const;
   std::string name_for(const ir::Function& f, Derivative kind, const std::vector<bool>& active) const;
@@ -64,7 +64,7 @@ class Differentiator {
   ir::Module& module_;
   const ir::OpTable& ops_;
   std::map<Key, std::string> names_;
-  std::map<Key, std::vector<ir::ValueId>> residuals_;  ///< by the key of kVjpForward; values of `both_ways`
+  std::map<Key, std::vector<ir::ValueId>> residuals_;  ///< value ids in `both_ways`, by the key of kVjpForward
   Diagnostics errors_;
 };
 

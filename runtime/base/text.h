@@ -1,4 +1,4 @@
-// Text that comes from outside, made safe to print and read as numbers, and the words of the system's errors.
+// Makes text from outside safe to print, parses numbers in it, and describes errors of the system.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ std::vector<std::string> first_lines(std::string_view text, size_t most);
 std::optional<int64_t> parse_bytes(std::string_view text);
 inline constexpr std::string_view kByteUnits = "bytes, or with K, M, G (1000), KiB, MiB, GiB (1024)";
 
-/// The text of an errno. If it means that a limit is reached, the text names the limit and its value, as in
+/// Returns the text of an errno. If a limit is reached, the text names the limit and its value, as in
 /// "Too many open files: the limit is 1024 for a process (ulimit -n)".
 std::string reason_of(int problem);
 

@@ -89,7 +89,7 @@ Result<std::unique_ptr<LibraryCall>> make_convolution(OneDnn::Library& lib, cons
 /// The library's element type, or dnnl_data_type_undef.
 dnnl_data_type_t dnnl_type(DType dtype);
 
-/// Smaller pieces of work are not worth a thread of their own.
+/// Work with fewer FLOPs than this runs on one thread.
 inline constexpr double kMinFlopsPerLaunch = 600e3;
 
 }  // namespace nabla::device

@@ -78,7 +78,7 @@ void check(const Program& program, const std::function<std::vector<Sizes>(const 
     }
 }
 
-// Every size belongs to awkward_sizes_long_test. Sorting so many elements on the emulator takes half of the time of all programs.
+// awkward_sizes_long_test runs every size. Every run skips sorts of many elements, which took half of the time of this test.
 bool is_run(const SizeProgram& row, const RowsColumns& at) {
   return NABLA_STEP == 1 || std::string_view(row.name) != "order" || at.rows * at.columns < 4000;
 }

@@ -137,7 +137,7 @@ TEST(CopyEngine, BringsBoxesOfEveryLayoutThatItKnows) {
        "a[u, v, z, w, k, m]", "b[u, k, n]", {}},
       {"in a: f16[72], in b: f16[96,72], out y: f32[80,96]", "m, n", "", "a[k]", "b[n, k]", {}},
   };
-  int left = is_nightly() ? 100 : 2;  // of which the numbers are compared as well
+  int left = is_nightly() ? 100 : 2;  // cases whose results are compared, not only their code
   for (const Case& c : cases) {
     SCOPED_TRACE(c.a);
     const std::string text = fmt::format(R"(kernel @product({0}) {{

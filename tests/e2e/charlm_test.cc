@@ -20,7 +20,7 @@ using std::string;
 const int kSteps = is_nightly() ? 250 : 80;
 constexpr int kBatch = 16;
 
-// A trained bundle for all tests of this file, with a schedule of that many steps.
+// A bundle that all tests of this file share. It is trained for kSteps steps.
 struct Trained {
   string bundle = scratch("charlm.nbundle"), state = scratch("charlm.safetensors");
   Trained() {
@@ -64,7 +64,7 @@ TEST(Charlm, Learns) {
   double loss = std::strtod(text.c_str() + at + 5, nullptr);
   // After 250 steps PyTorch has 2.47; guessing by counts of pairs has 2.6, and by counts of characters 3.2.
   EXPECT_LT(loss, is_nightly() ? 2.55 : 2.8) << text;
-  EXPECT_GT(loss, 1.5) << text;  // lower would mean that it sees what it predicts
+  EXPECT_GT(loss, 1.5) << text;  // a lower loss would mean that the model sees its targets
 }
 
 // Prompts of several lengths on one bundle, then the cache, position by position, against the whole text at once.

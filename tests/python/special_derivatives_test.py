@@ -58,7 +58,7 @@ def elementwise():
 
 
 def has_no_limit(name, x):
-    """The points at which the function is a number by convention alone: 1 to an infinite power."""
+    """Returns where the function has a value by convention but no limit: 1 to an infinite power."""
     if name.rsplit(".", 1)[1] in ("pow", "float_power"):
         return (np.abs(x[0]) == 1) & np.isinf(x[1])
     return np.zeros(x[0].shape, bool)

@@ -20,7 +20,7 @@ SHARES = {"sure": np.array([[1.0, 0, 1, 0], [0, 1, 0, 1]]), "half": np.full((2, 
           "uneven": np.array([[0.1, 0.9, 0.2, 0.8]] * 2)}
 SIGNS = np.array([[1.0, -1, 1, -1], [-1, 1, 1, -1]])
 
-# What the second and later operands of a loss are, and where its first one comes from.
+# Per loss: the points for its first operand, and its other operands.
 OPERANDS = {
     "binary_cross_entropy": (SHARES, [SHARES["sure"]]),
     "binary_cross_entropy_with_logits": (ROWS, [SHARES["uneven"]]),
@@ -31,7 +31,7 @@ OPERANDS = {
     "hinge_loss": (ROWS, [SIGNS]),
     "triplet_margin_loss": (ROWS, [ROWS["ties"], ROWS["zero"]]),
 }
-# Functions of rows that have other operands than x, and what these are.
+# Norms and softmaxes as functions of x alone.
 NORMS = {"layer_norm": F.layer_norm, "rms_norm": F.rms_norm, "group_norm": lambda x: F.group_norm(x, 2),
          "instance_norm": lambda x: F.instance_norm(x[:, :, None]), "normalize": F.normalize,
          "batch_norm_train": lambda x: F.batch_norm_train(x)[0],

@@ -25,7 +25,8 @@ def _mesh_of(what, layout):
 
 
 def check(in_shardings, out_shardings, option, mesh):
-    """Raises TypeError for what is no layout, Error (E0210) for layouts over two meshes. `option` gave the mesh."""
+    """Raises TypeError for an invalid layout, and Error (E0210) for layouts over two meshes. `option` is the name of
+    the jit option that gave `mesh`."""
     found = [(option, mesh)]
     for what, prefix in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
         found += [(f"{what} at {path}" if path else what, _mesh_of(what, layout))

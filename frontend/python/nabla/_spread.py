@@ -43,7 +43,7 @@ def _words(pattern, layout, allow_padding):
 
 
 def mesh_of(mesh, auto_shard):
-    """The DeviceMesh of jit's options of these names; None: neither is given."""
+    """Returns the DeviceMesh that jit's options `mesh` and `auto_shard` give, or None if neither is given."""
     if auto_shard is not None and not isinstance(auto_shard, DeviceMesh):
         raise TypeError(f"jit: auto_shard is a DeviceMesh, whose ranks share the work, got {auto_shard!r}")
     if mesh is None or isinstance(mesh, DeviceMesh):
@@ -57,7 +57,8 @@ def mesh_of(mesh, auto_shard):
 
 
 def batch_parts(mesh, spread):
-    """How many parts the first dimension of a batch is cut into; `spread` is what `options` gave."""
+    """Returns the number of shards of a batch's first dimension, times the microbatches. `spread` is a result of
+    `options`."""
     sizes = dict(zip(mesh.axis_names, mesh.shape)) if mesh is not None else {}
     cut = [sizes.get(axis, 1) for axis in spread.get("data-axes", "").split(",")]
     return math.prod(cut) * int(spread.get("microbatches", 1))
@@ -133,8 +134,9 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
 
 
 def updates(arguments, result, donated):
-    """`(argument, result)` of tensors, by their numbers, that are the state of a training step: a donated argument and
-    a result, or one of several, of the same form and types. Each result is that of one argument."""
+    """Returns `(argument, result)` pairs: the indices of a donated argument's tensors and of the results that are
+    their new values. A result, or one element of it, matches a donated argument of the same tree, dtypes and shapes. No
+    result is matched twice."""
     forms = arguments.treedef.children[0].children
     first = [sum(f.num_leaves for f in forms[:n]) for n in range(len(forms) + 1)]
     whole = result.treedef

@@ -21,7 +21,7 @@ def from_environment():
 
 
 def user_level():
-    """Returns the `stacklevel` with which a warning of the caller names the user's line."""
+    """Returns the `stacklevel` that makes a warning of the caller point to the user's line."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN):
         level, frame = level + 1, frame.f_back

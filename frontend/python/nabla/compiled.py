@@ -240,10 +240,10 @@ class Compiled:
         return IR(f"{ranks}\nwhat one rank does:\n{text}" if ranks else text)
 
     def why(self, value, *args, **kwargs):
-        """Why a value lies over the mesh as it does, as `nablac why` tells it: the layouts from which its own follows.
-        An argument goes by its name in `inspect` ("params.fc1.w"), others as `nablac opt` prints them ("%12"). For
-        these arguments; without any for those of the last call. Raises Error (E0107 for an unknown name, E0901 without
-        a mesh).
+        """Explains the sharding of a value as `nablac why` does: it lists the shardings from which this one follows.
+        `value` is an argument's name in `inspect` ("params.fc1.w"), or a name that `nablac opt` prints ("%12"). The
+        explanation is for these arguments, or for those of the last call if there are none. Raises Error: E0107 for an
+        unknown name, E0901 without a mesh.
         """
         if not isinstance(value, str):
             raise TypeError(f"why: a value goes by its name, got {value!r}")
@@ -419,7 +419,7 @@ class Compiled:
 
 
 class CompilerNote(UserWarning):
-    """What the compiler remarks on a function for several ranks, such as a tensor that all of them gather."""
+    """A note of the compiler on a function for several ranks, for example that every rank gathers a tensor."""
 
 
 _ENTRY = re.compile(r"^entry main\((.*)\) -> (.*)$", re.MULTILINE)
@@ -512,12 +512,12 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     begins as that of the positional arguments which are not static, or of the results; one stands for all that is
     below its place. A layout is a ShardingSpec, or a pair such as (mesh, P("dp")); None leaves tensors as they are. An
     argument that lies otherwise is moved before the call: another layout of it compiles nothing anew, and is no error.
-    mesh: a DeviceMesh, or ranks by axis ({"dp": 4}); without it that of layouts. data_axes, layouts, zero,
-    microbatches: as compile_bundle has them. Some arguments stand for the state: those that `fun` differentiates with
-    respect to, donated ones that come back as results of the same form, and those that a pattern of `layouts` names
-    ("params.fc1.w"); so do tensors that `fun` closes over. Other arguments are the batch, which data_axes cut in its
-    first dimension. Arguments and results stay whole arrays.
-    What the compiler remarks on a function for several ranks is a warning (CompilerNote), each once.
+    mesh: a DeviceMesh, or ranks by axis ({"dp": 4}); by default the mesh of the layouts. data_axes, layouts, zero,
+    microbatches: as in compile_bundle. A jitted function has no state. Instead, these arguments are treated as state:
+    arguments that `fun` differentiates with respect to, donated arguments that come back as results of the same tree,
+    arguments that a pattern of `layouts` names ("params.fc1.w"), and tensors that `fun` closes over. All other
+    arguments are the batch, whose first dimension is sharded over data_axes. Arguments and results are global arrays.
+    Notes of the compiler on a function for several ranks are warnings (CompilerNote). Each is shown once.
     Raises TypeError for what is no layout and arguments passed by name, ValueError for trees that do not fit, Error
     (E0210) for layouts of another number of dimensions and of two meshes.
     Raises Error with the user's line where the program is wrong.

@@ -26,10 +26,10 @@ inline void check(Status status) {
   if (!status.ok()) throw Error(status.errors());
 }
 
-/// A function as it was compiled for the ranks of a mesh, with its layouts.
+/// A function that was compiled for the ranks of a mesh. The module has its shardings.
 struct CompiledFunction {
   ir::Module module;
-  bool searched = false;  ///< the compiler found the layouts
+  bool searched = false;  ///< auto_shard chose the shardings
 };
 
 /// A loaded bundle; one thread at a time uses it. Throws Error.
@@ -49,7 +49,7 @@ class Bundle {
   const std::string& bytes() const { return bytes_; }
   /// How the results of its one entry are laid out; empty: not at all.
   std::vector<PlacementRef> placements;
-  /// What the compiler remarked, once per kind; and what it compiled. Of a function that was compiled for ranks in this process.
+  /// The compiler's notes, one per kind, and its input. Set only for a function that this process compiled for several ranks.
   std::vector<std::string> notes;
   std::shared_ptr<const CompiledFunction> compiled;
   int entry(const std::string& name) { return value_or_throw(session_->need_entry(name)); }

@@ -288,7 +288,7 @@ class KnownCalls {
   }
 
   void clear() { calls_.clear(), last = nullptr; }
-  /// What ran last; null: another call than one of these did.
+  /// The bundle of the last call that was found here. Null if a later call was not found.
   std::shared_ptr<Bundle> last;
   int64_t hits() const { return hits_; }
   double seconds() const { return std::chrono::duration<double>(spent_).count(); }

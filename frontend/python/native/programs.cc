@@ -52,7 +52,7 @@ ir::Module module_for(const TracedFunction& f, const std::string& name, const st
   ir::Entry entry{name, function->name, {}, {}, {}, {}};
   for (size_t i = 0; i < function->params.size(); ++i) {
     std::string input = i < names.size() ? names[i] : fmt::format("input {}", i);
-    // {"a.b": x, "a": {"b": y}} has one name for both.
+    // Both leaves of {"a.b": x, "a": {"b": y}} have the name a.b.
     auto is_taken = [&] { return std::find(entry.inputs.begin(), entry.inputs.end(), input) != entry.inputs.end(); };
     for (int n = 2; is_taken(); ++n) input = fmt::format("{} {}", names[i], n);
     entry.inputs.push_back(std::move(input));
@@ -78,8 +78,8 @@ driver::CompiledBundle compile_or_throw(const ir::Module& module, driver::Compil
   return reproducer.value_or_throw(driver::compile(module, options));
 }
 
-// What lies over another mesh than the `wanted` one of jit's `option`, for whose ranks the function is to be compiled: an argument, a
-// value that the function closes over, or one that it lays out itself.
+// Throws E0210 if an argument, a captured tensor or an intermediate value is sharded over another mesh than `wanted`. jit's `option` gave
+// that mesh.
 void check_mesh(const ir::Module& m, const ir::Mesh& wanted, const char* option) {
   if (!m.mesh() || (m.mesh()->name == wanted.name && m.mesh()->axes == wanted.axes)) return;
   const ir::Function& main = *m.find(m.entries[0].function);
@@ -111,15 +111,15 @@ void lay_out_results(ir::Module& m, const std::vector<ir::ShardingRef>& layouts)
   m.set(std::make_shared<const ir::Function>(std::move(main)));
 }
 
-/// How jit spreads a function over ranks.
+/// The options of jit for several ranks.
 struct JitSpread {
-  const ir::Mesh* mesh = nullptr;  ///< null: that of layouts in the function, if there are any
-  bool search = false;             ///< the ranks share the work as the compiler finds best
+  const ir::Mesh* mesh = nullptr;  ///< null: the mesh of the function's layouts, if there is one
+  bool search = false;             ///< auto_shard: the compiler chooses the shardings
   Spread options;
   std::vector<Update> updates;
 };
 
-// With check_nan every op has a kernel, so that the one that made a NaN is named.
+// With check_nan every op gets its own kernel, so that the error names the op that made the NaN.
 std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::string& target, int threads, const Strings& names,
                                          bool check_nan, const JitSpread& spread, std::shared_ptr<Processes> processes) {
   ir::Module m = module_for(f, "main", names);
@@ -148,7 +148,7 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
   });
 }
 
-// Why a value of a compiled function lies over the mesh as it does.
+// Explains the sharding of a value of a compiled function.
 std::string why(const Bundle& bundle, const std::string& value) {
   if (!bundle.compiled)
     throw Error(option_error("lay an argument out, or give jit a mesh", "why: nothing of the function is laid out over ranks"));

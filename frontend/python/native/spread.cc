@@ -33,7 +33,7 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
       options.pass_options[passes.contains(name) ? passes.at(name) : "apply-strategy"][name] = value;
 }
 
-// Of the other options passes say that they need a mesh.
+// Passes refuse all other options themselves if there is no mesh.
 void check_spread(const ir::Module& module, const driver::CompileOptions& options, const Spread& spread) {
   std::vector<std::string> given;
   for (const char* name : {"grad-sync", "reduce-dtype", "reshard-after-forward", "prefetch", "max-comm-bytes"})
@@ -43,7 +43,8 @@ void check_spread(const ir::Module& module, const driver::CompileOptions& option
 
 namespace {
 
-// A module whose first parameters and results are those of the state, and where they stood before.
+// A module in which some parameters and results of a function are leaves of the state. A program lists leaves first, so the parameters
+// and results are reordered. `params` and `results` map the new positions to the old ones.
 struct AsProgram {
   ir::Module module;
   std::vector<size_t> params, results;
@@ -77,7 +78,7 @@ AsProgram as_program(const ir::Module& given, const std::vector<bool>& is_state,
   return out;
 }
 
-// The layouts of leaves become those of parameters, and of results that are their new values.
+// Turns leaves back into parameters and results, which get the shardings of the leaves.
 ir::Module as_function(const ir::Module& given, const AsProgram& was, const ir::Entry& entry) {
   ir::Module out = given;
   ir::Function f = *given.find(entry.function);
@@ -93,7 +94,7 @@ ir::Module as_function(const ir::Module& given, const AsProgram& was, const ir::
   return out;
 }
 
-// Which parameters stand for state.
+// Per parameter: is it treated as state?
 std::vector<bool> state_of(const ir::Module& module, size_t arguments, const std::vector<Update>& updates, const std::string& layouts) {
   const size_t count = module.entries[0].inputs.size();
   std::vector<bool> out(count, true);

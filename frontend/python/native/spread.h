@@ -1,4 +1,4 @@
-// How programs and functions are spread over ranks: the options of `nablac compile` for that.
+// The options of `nablac compile` that shard a program over ranks, for programs and for jitted functions.
 #pragma once
 
 #include <map>
@@ -10,19 +10,19 @@
 
 namespace nabla::python {
 
-/// Options of `nablac compile` that say how a program is spread over ranks, by their names.
+/// The values of these options by their names without dashes, such as {"zero": "1"}.
 using Spread = std::map<std::string, std::string>;
 
 void set_spread(driver::CompileOptions& options, const Spread& spread);
-/// E0901 for options that need a mesh where there is none, and of which no pass says so.
+/// Throws E0901 if an option needs a mesh, there is none, and no pass checks it.
 void check_spread(const ir::Module& module, const driver::CompileOptions& options, const Spread& spread);
 
 /// A parameter of a function and the result that is its new value.
 using Update = std::pair<size_t, size_t>;
-/// The module of one entry without state, with the mesh, the layouts and the data axes of the options, which are used up. A parameter
-/// is treated as a leaf of the state if it is updated, if the function differentiates with respect to it or closes over it, or if `layouts`
-/// names it; the others are inputs. The first parameters are `arguments` of a call; what the function closes over follows. `remarks` gets
-/// those of the strategy. Throws Error.
+/// Applies the mesh, the layouts and the data axes of `options` to a module with one entry and no state, and removes them from `options`.
+/// These parameters are treated as leaves of the state: those that are updated, those with respect to which the function differentiates,
+/// those that `layouts` names, and captured tensors. The others are inputs. The first `arguments` parameters are arguments of a call,
+/// and captured tensors follow. Appends the notes of the strategy to `remarks`. Throws Error.
 ir::Module with_strategy(const ir::Module& module, size_t arguments, const std::vector<Update>& updates, driver::CompileOptions& options,
                          std::vector<std::string>& remarks);
 

@@ -9,7 +9,7 @@ namespace nabla::ops {
 /// ir/library/call.h reads and sets.
 std::vector<AttrDef> with_call_attrs(std::vector<AttrDef> of_problem);
 
-/// Why ops of libraries have no derivative and no batching rule.
+/// The reason, for error messages, that library ops have no derivative and no batching rule.
 inline constexpr const char* kLowered = "made by lowering, after every transform";
 
 }  // namespace nabla::ops

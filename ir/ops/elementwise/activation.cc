@@ -92,7 +92,7 @@ OpDef silu() {
                           [](Expr x, const Attrs&) { return x / (number_like(x, 1) + unary("exp", unary("neg", x))); },
                           [](Val x, const Attrs&) { return x * apply("logistic", x); }},
                          4);
-  // The decomposition would multiply the cotangent by x first, which may overflow where the slope is 0.
+  // The derivative of the decomposition would multiply the cotangent by x first. That overflows for large x, even if the slope is 0.
   auto push = [](Val x, Val t) -> std::vector<MaybeVal> {
     Val w = wide(x), s = apply("logistic", w);
     return {convert(wide(t) * (s + w * (s * (1.0 - s))), x.dtype())};

@@ -86,7 +86,7 @@ double scaled_series(double x, int order) {
   return std::copysign(static_cast<double>(sum), order ? x : 1);
 }
 
-/// i1e(x) / x. Near 0 it is a power series times exp(-|x|): derivatives of the quotient would lose all digits there.
+/// Returns i1e(x) / x, given y = i1e(x). Near 0 it uses a power series times exp(-|x|), because derivatives of the quotient cancel there.
 Val over_x(Val x, Val y) {
   Val small = apply("lt", apply("abs", x), x.b->like(x, 0.05));
   Val near = ir::select(small, x, x.b->zeros_like(x)), square = near * near;

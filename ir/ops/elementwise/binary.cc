@@ -78,8 +78,8 @@ Val share_of_winner(const Push& p, const char* beats, int self, int other) {
   return ir::select(win, p.t, ir::select(tie, p.t * 0.5, zero));
 }
 
-// b * a^(b-1). Where b is 0 and 1/a infinite that would be 0 * inf, and the exponent is replaced. Where b is infinite and the power
-// 0, it would be inf * 0, and the slope is 0.
+// b * a^(b-1). Two cases would give 0 * inf. If b is 0 and 1/a is infinite, the exponent becomes b. If b is infinite and the power is 0,
+// the slope is 0: pow(0.5, inf) has slope 0.
 Val push_pow_base(const Push& p) {
   Val a = p.x[0], b = p.x[1], zero = a.b->zeros_like(a);
   Val constant = apply("and", apply("eq", b, zero), apply("is_inf", a.b->like(a, 1) / a));
@@ -88,8 +88,8 @@ Val push_pow_base(const Push& p) {
   return p.t * (ir::select(vanishes, zero, b) * power);
 }
 
-// a^b * log(a), and 0 where log(a) does not exist, or where it is infinite beside a power that is 0. There 1 stands for a, so that
-// derivatives of this are numbers.
+// a^b * log(a). The slope is 0 if a <= 0, and if a is infinite and a^b is 0. In both cases 1 replaces a in the unused product, so that
+// the derivatives of this slope are not NaN.
 Val push_pow_exponent(const Push& p) {
   Val a = p.x[0], zero = a.b->zeros_like(a);
   Val vanishes = apply("and", apply("is_inf", a), apply("eq", p.y, zero));
@@ -98,9 +98,9 @@ Val push_pow_exponent(const Push& p) {
   return ir::select(known, p.t * apply("pow", base, p.x[1]) * apply("log", base), zero);
 }
 
-// t times x[which] / (x0^2 + x1^2), and 0 where both are 0. Both are divided by the larger one first, because squares of 1e-30 and
-// 1e30 leave the range of f32. The quotient does not depend on that divisor, so no derivative of it is taken. An infinite one stands
-// for 1 beside 0 or 1, and divides at the end.
+// t * x[which] / (x0^2 + x1^2). At (0, 0) the slope is 0. Both operands are divided by the larger magnitude first, because squares of
+// 1e-30 and 1e30 leave the range of f32. The quotient does not depend on this divisor, so stop_gradient keeps it constant. If an operand
+// is infinite, infinities become 1 or -1 and finite operands become 0. The final division by infinity then gives 0.
 Val push_atan2(const Push& p, int which) {
   Val a = p.x[0], b = p.x[1], zero = a.b->zeros_like(a), one = a.b->like(a, 1);
   Val size = apply("stop_gradient", apply("maximum", apply("abs", a), apply("abs", b)));

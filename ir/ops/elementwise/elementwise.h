@@ -50,16 +50,16 @@ std::vector<OpDef> binary_ops();
 /// select, clamp and convert: their operands' types differ.
 std::vector<OpDef> other_elementwise_ops();
 
-/// The op of this name with one operand or two.
+/// Adds the op of this name, with one or two operands.
 inline Val apply(const char* op, Val x) { return x.b->op(op, {x}); }
 inline Val apply(const char* op, Val a, Val b) { return a.b->op(op, {a, b}); }
-/// slope(x), and 0 where x is infinite. The derivative of the slope is 0 there too: without the choice it would be 0 times infinity.
-/// The slope exists at 0.5.
+/// Returns slope(x), or 0 if x is infinite. Its derivative at infinity is 0 too; without the select it would be 0 * inf. `slope` is
+/// evaluated at 0.5 in place of infinity and must be finite there.
 inline Val vanishing(Val x, Val (*slope)(Val)) {
   Val far = apply("is_inf", x);
   return ir::select(far, x.b->zeros_like(x), slope(ir::select(far, x.b->like(x, 0.5), x)));
 }
-/// The bits of an integer as an element of the dtype has them.
+/// Returns the low bits of x that an integer of this dtype stores.
 inline uint64_t low_bits(DType d, int64_t x) { return static_cast<uint64_t>(x) & (~uint64_t{0} >> (64 - 8 * bytes_of(d))); }
 
 }  // namespace nabla::ops

@@ -88,7 +88,7 @@ def prelu(x, weight):
     """x, or weight x below 0; the weight is a tensor that broadcasts."""
     x, weight = m.inexact(asarray(x), asarray(weight))
     positive = m.op("gt", x, m.zeros_like(x))
-    # Where x is positive the product must not be infinite: its derivative would be NaN.
+    # If x is positive, the product is unused but must be finite. Otherwise its derivative would be NaN.
     return m.where(positive, x, m.mul(m.where(positive, 0.0, weight), m.where(positive, 0.0, x)))
 
 

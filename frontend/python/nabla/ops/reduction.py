@@ -86,7 +86,7 @@ def var(x, axis=None, keepdims=False, ddof=0, correction=None):
 
 
 def std(x, axis=None, keepdims=False, ddof=0, correction=None):
-    """Square roots of var. The derivative by equal numbers is 0."""
+    """The square root of var. The derivative is 0 if all elements are equal."""
     x = _floats(asarray(x))
     return astype(_length(var(widened(x), axis, keepdims, ddof, correction)), x.dtype)
 
@@ -168,8 +168,8 @@ def norm_of(x, ord=2, axis=None, keepdims=False):
 
 
 def _length(squares):
-    """The square root of a sum of squares. All derivatives at 0 are 0: the first of the norm is any vector of length
-    at most 1."""
+    """The square root of a sum of squares. Its derivatives at 0 are defined as 0: every vector of length at most 1 is a
+    subgradient of the norm there."""
     zero = emit1("eq", [squares, 0], {})
     root = emit1("sqrt", [emit1("select", [zero, 1.0, squares], {})], {})
     return emit1("select", [zero, 0.0, root], {})
