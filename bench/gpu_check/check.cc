@@ -117,13 +117,9 @@ Result<json> training(Check& check, const json& model) {
   int64_t vocabulary = model["vocabulary"];
   exec::Session& session = *NABLA_TRY(check.session(model["bundle"]));
   const std::vector<double> losses = NABLA_TRY(losses_of(session, vocabulary, kSteps, model["seed"]));
-  double first = losses.front(), last = losses.back(), worst = 0;
+  double first = losses.front(), last = losses.back();
   // The plan stores the losses that a CPU computed for the same steps.
-  if (auto curve = model.find("losses"); curve != model.end())
-    for (size_t i = 0; i < losses.size(); ++i) {
-      double want = curve->at(i), error = std::abs(losses[i] - want) / (1 + std::abs(want));
-      worst = std::max(worst, std::isnan(error) ? HUGE_VAL : error);
-    }
+  double worst = model.contains("losses") ? largest_error(losses, model["losses"].get<std::vector<double>>()) : 0;
   Timing t = NABLA_TRY(time_entry(session, "step", vocabulary, 4 * check.seconds, check.random));
   double flops = model["flops"].get<double>() / t.seconds;
   return json{{"ok", std::isfinite(first) && last < first && worst <= model.value("tolerance", 0.0)},

@@ -199,11 +199,7 @@ Result<json> trained(const Check& check, const json& plan, const std::string& fo
   NABLA_TRY(together(commands, folder, limit_s));
   double took = now() - begin;
   std::vector<double> want = NABLA_TRY(losses(folder + "/cpu.jsonl")), got = NABLA_TRY(losses(folder + "/gpu.jsonl"));
-  double worst = want.size() == got.size() ? 0 : HUGE_VAL;
-  for (size_t i = 0; i < std::min(want.size(), got.size()); ++i) {
-    double error = std::abs(got[i] - want[i]) / (1 + std::abs(want[i]));
-    worst = std::max(worst, std::isnan(error) ? HUGE_VAL : error);
-  }
+  double worst = largest_error(got, want);
   return json{{"ok", worst <= plan["tolerance"].get<double>()},
               {"error", std::isfinite(worst) ? json(worst) : json("not a number")},
               {"tolerance", plan["tolerance"]},

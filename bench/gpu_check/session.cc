@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -65,6 +66,15 @@ Status run_once(exec::Session& session, const std::string& name, int64_t integer
   const exec::EntryInfo& info = session.entries()[entry];
   std::vector<Literal> inputs = drawn_inputs(info, integers, random), outputs = poisoned_outputs(info);
   return run(session, entry, inputs, outputs);
+}
+
+double largest_error(const std::vector<double>& got, const std::vector<double>& want) {
+  double worst = want.size() == got.size() ? 0 : HUGE_VAL;
+  for (size_t i = 0; i < std::min(want.size(), got.size()); ++i) {
+    double error = std::abs(got[i] - want[i]) / (1 + std::abs(want[i]));
+    worst = std::max(worst, std::isnan(error) ? HUGE_VAL : error);
+  }
+  return worst;
 }
 
 Result<std::vector<double>> losses_of(exec::Session& session, int64_t vocabulary, int steps, uint64_t seed) {

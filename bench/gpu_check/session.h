@@ -25,6 +25,8 @@ Status run(exec::Session& session, int entry, const std::vector<Literal>& inputs
 Status run_once(exec::Session& session, const std::string& entry, int64_t integers, std::mt19937_64& random);
 
 inline constexpr int kSteps = 11;  ///< training steps whose losses are compared
+/// The largest error of two lists in units of 1 + |want|. Infinite if an error is NaN, or if the lists have different lengths.
+double largest_error(const std::vector<double>& got, const std::vector<double>& want);
 /// Runs entry `init`, then entry `step` `steps` times on one batch. Returns the losses, which are result 0 of `step`. The same seed gives
 /// the same parameters and the same batch on every machine.
 Result<std::vector<double>> losses_of(exec::Session& session, int64_t vocabulary, int steps, uint64_t seed);

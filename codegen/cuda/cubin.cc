@@ -143,7 +143,6 @@ const Section* find(const std::vector<Section>& sections, std::string_view head,
 
 constexpr int kMostRegisters = 255;
 constexpr uint8_t kEntry = 0x10;            // in a symbol's st_other: a kernel, no mere function
-constexpr uint64_t kReservedShared = 1024;  // sm_90 and later count what the system takes of a block's shared memory
 
 }  // namespace
 

@@ -11,6 +11,9 @@
 
 namespace nabla::codegen {
 
+/// Bytes of a block's shared memory that the system reserves. The sizes in cubins for sm_90 and later include them.
+inline constexpr int kReservedShared = 1024;
+
 /// Where a kernel expects a parameter, in bytes from the first one.
 struct CudaParameter {
   int ordinal = 0, offset = 0, bytes = 0;

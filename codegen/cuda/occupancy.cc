@@ -8,7 +8,7 @@ namespace {
 constexpr int kWarp = 32, kBlockThreads = 1024;
 constexpr int kRegisterUnit = 256;  // registers are given to a warp in these
 constexpr int kWarpUnit = 4;        // the four parts of a multiprocessor hold the same number of warps
-constexpr int kSharedUnit = 128, kSharedOfSystem = 1024;
+constexpr int kSharedUnit = 128;
 
 int round_up(int n, int unit) { return (n + unit - 1) / unit * unit; }
 
@@ -28,7 +28,7 @@ Occupancy occupancy(const CubinKernel& kernel, const ir::Target& target, int thr
   const ir::CudaFacts& facts = target.cuda;
   if (threads < 1 || !check_launch(kernel, target, threads, dynamic_shared_bytes).ok()) return {};
   int warps = warps_of(threads);
-  int shared = round_up(kernel.static_shared_bytes + dynamic_shared_bytes + kSharedOfSystem, kSharedUnit);
+  int shared = round_up(kernel.static_shared_bytes + dynamic_shared_bytes + kReservedShared, kSharedUnit);
   int blocks = std::min({resident_blocks(facts.compute), facts.resident_threads / kWarp / warps,
                          register_warps(kernel, facts) / warps, facts.shared_bytes / shared});
   return {blocks, blocks * warps};
@@ -55,7 +55,7 @@ Status check_launch(const CubinKernel& kernel, const ir::Target& target, int thr
     return error(Code::kNvrtcFailed, "kernel `{}` takes {} bytes of static shared memory; a block may have {}",
                  name, kernel.static_shared_bytes, kStaticShared);
   // The limit of the chip itself: a kernel of the user's may need more than every GPU that its program could run on has.
-  const int chip = facts.shared_bytes - kSharedOfSystem;
+  const int chip = facts.shared_bytes - kReservedShared;
   if (int64_t all = int64_t{kernel.static_shared_bytes} + dynamic_shared_bytes; all > chip)
     return error(Code::kNvrtcFailed,
                  "kernel `{}` takes {} bytes of shared memory, {} of them dynamic; a block on {} may have {}",

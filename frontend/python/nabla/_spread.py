@@ -140,8 +140,7 @@ def updates(arguments, result, donated):
     forms = arguments.treedef.children[0].children
     first = [sum(f.num_leaves for f in forms[:n]) for n in range(len(forms) + 1)]
     whole = result.treedef
-    parts = [(0, whole)] if whole.num_leaves == 1 or not whole.children else []
-    start = 0
+    parts, start = [], 0
     for child in whole.children:
         parts.append((start, child))
         start += child.num_leaves

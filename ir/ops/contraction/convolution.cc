@@ -73,14 +73,6 @@ Result<Dim> per_group(const InferContext& ctx, const Dim& size, std::string_view
   return part;
 }
 
-/// The convolved sizes of `space`.
-Shape outputs_of(const InferContext& ctx, const Shape& space, const Shape& taps) {
-  Windows windows = windows_from(ctx.attrs, taps);
-  Shape out;
-  for (size_t d = 0; d < space.size(); ++d) out.push_back(output_extent(space[d], windows[d]));
-  return out;
-}
-
 /// C5: the gradient's operand has the sizes that the forward convolution gives.
 Status require_outputs(const InferContext& ctx, const Shape& expected, const Shape& ct) {
   for (size_t d = 0; d < expected.size(); ++d)
@@ -95,7 +87,7 @@ InferResult infer_convolution(const InferContext& ctx) {
   Dim channels = NABLA_TRY(per_group(ctx, x.back(), "input channels"));
   NABLA_TRY(per_group(ctx, w.back(), "output channels"));
   NABLA_TRY(ctx.require_equal(w[w.size() - 2], channels, "C4", "filter channels and input channels per group"));
-  Shape out = concat({x[0]}, outputs_of(ctx, middle(x, 1, 1), middle(w, 0, 2)));
+  Shape out = concat({x[0]}, output_extents(ctx.attrs, middle(x, 1, 1), middle(w, 0, 2)));
   return Types{Type(ctx.operands[0].dtype, concat(out, {w.back()}))};
 }
 
@@ -113,7 +105,7 @@ InferResult infer_input_grad(const InferContext& ctx) {
   NABLA_TRY(require_sizes(ctx, space, "input_spatial"));
   NABLA_TRY(per_group(ctx, w.back(), "output channels"));
   NABLA_TRY(ctx.require_equal(ct.back(), w.back(), "C4", "channels of ct and output channels of the filter"));
-  NABLA_TRY(require_outputs(ctx, outputs_of(ctx, space, middle(w, 0, 2)), ct));
+  NABLA_TRY(require_outputs(ctx, output_extents(ctx.attrs, space, middle(w, 0, 2)), ct));
   Dim channels = w[w.size() - 2] * ctx.attrs.get_int("groups");
   return Types{Type(ctx.operands[0].dtype, concat(concat({ct[0]}, space), {channels}))};
 }
@@ -125,7 +117,7 @@ InferResult infer_filter_grad(const InferContext& ctx) {
   Dim channels = NABLA_TRY(per_group(ctx, x.back(), "input channels"));
   NABLA_TRY(per_group(ctx, ct.back(), "channels of ct"));
   NABLA_TRY(ctx.require_equal(x[0], ct[0], "C4", "batch sizes"));
-  NABLA_TRY(require_outputs(ctx, outputs_of(ctx, middle(x, 1, 1), taps), ct));
+  NABLA_TRY(require_outputs(ctx, output_extents(ctx.attrs, middle(x, 1, 1), taps), ct));
   return Types{Type(ctx.operands[0].dtype, concat(taps, {channels, ct.back()}))};
 }
 

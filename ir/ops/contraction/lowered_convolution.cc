@@ -38,13 +38,6 @@ Shape turned(const Attrs& attrs, const Shape& filter, bool back) {
   return out;
 }
 
-Shape output_spatial(const Attrs& attrs, const Shape& space, const Shape& taps) {
-  Windows windows = windows_from(attrs, taps);
-  Shape out;
-  for (size_t d = 0; d < space.size(); ++d) out.push_back(output_extent(space[d], windows[d]));
-  return out;
-}
-
 Sizes sizes_of(const Attrs& attrs, const Shape& a, const Shape& b) {
   const std::string& kind = attrs.get_string("kind");
   const Shape& spatial = attrs.get_shape("spatial");
@@ -56,7 +49,7 @@ Sizes sizes_of(const Attrs& attrs, const Shape& a, const Shape& b) {
   } else {
     s.filter = turned(attrs, b, false);
     s.input = kind == "forward" ? a : shape_of(a[0], spatial, s.filter.back() * s.groups);
-    s.output = kind == "forward" ? shape_of(a[0], output_spatial(attrs, spatial_of(a), spatial_of(s.filter)), s.filter[0]) : a;
+    s.output = kind == "forward" ? shape_of(a[0], output_extents(attrs, spatial_of(a), spatial_of(s.filter)), s.filter[0]) : a;
   }
   return s;
 }
@@ -80,7 +73,7 @@ InferResult infer_conv(const InferContext& ctx) {
   if (!ir::find_implementation("convolution", implementation))
     return ctx.fail(Code::kBadAttribute, "C6", "implementation is \"{}\"", implementation);
   Sizes s = sizes_of(ctx.attrs, ctx.shape(0), ctx.shape(1));
-  Shape outputs = shape_of(s.input[0], output_spatial(ctx.attrs, spatial_of(s.input), spatial_of(s.filter)), s.filter[0]);
+  Shape outputs = shape_of(s.input[0], output_extents(ctx.attrs, spatial_of(s.input), spatial_of(s.filter)), s.filter[0]);
   for (int d = 0; d < rank; ++d)
     NABLA_TRY(ctx.require_equal(s.output[d], outputs[d], "C4", fmt::format("outputs in dimension {}", d)));
   NABLA_TRY(ctx.require_equal(s.input.back(), s.filter.back() * s.groups, "C4", "channels of input and filter"));

@@ -36,6 +36,13 @@ Dim output_extent(const Dim& in, const WindowDim& w) {
   return out.bounds().min >= 0 ? out : Dim::max(out, 0);
 }
 
+Shape output_extents(const Attrs& attrs, const Shape& space, const Shape& taps) {
+  Windows windows = windows_from(attrs, taps);
+  Shape out;
+  for (size_t d = 0; d < space.size(); ++d) out.push_back(output_extent(space[d], windows[d]));
+  return out;
+}
+
 TapRange outputs_of_tap(const WindowDim& w, int64_t tap, int64_t in, int64_t out) {
   int64_t shift = tap * w.dilation - w.low;  // output o reads o * stride + shift
   TapRange range;

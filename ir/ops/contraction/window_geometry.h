@@ -22,6 +22,8 @@ Windows windows_from(const Attrs& attrs, const Shape& sizes);
 Status check_windows(const InferContext& ctx, size_t count, std::string_view constraint);
 /// How many outputs there are; 0 where the window does not fit.
 Dim output_extent(const Dim& in, const WindowDim& window);
+/// The same for every dimension of `space`, with windows of the sizes `taps` and the attributes of `windows_from`.
+Shape output_extents(const Attrs& attrs, const Shape& space, const Shape& taps);
 
 /// One access along one dimension.
 struct Tap {

@@ -10,9 +10,6 @@ namespace {
 using kernel_ir::Expr;
 using kernel_ir::Fragment;
 
-constexpr const char* kCutIsPrimitive = "primitive";
-
-Cost cut_cost(const TypedOp& op) { return ir::pointwise_cost(op, 0); }
 Expr at_least(Expr a, int64_t bound) { return kernel_ir::ge(std::move(a), kernel_ir::index(bound)); }
 
 // Dimensions for which `whole` holds pass through; the others keep their positions (`kind`), each tensor on its own.
@@ -154,7 +151,7 @@ OpDef slice_op() {
             return Literals{gathered(ctx.operands[0], ctx.op.results[0], std::move(strides), first)};
           },
       .fold = fold_by_reference(),
-      .decompose = ir::no_rule(kCutIsPrimitive),
+      .decompose = ir::no_rule(kPrimitive),
       .vjp = slice_vjp,
       .jvp = jvp_linear,
       .batch = slice_batch,
@@ -356,7 +353,7 @@ OpDef pad_op() {
       .infer = infer_pad,
       .reference = pad_reference,
       .fold = fold_by_reference(),
-      .decompose = ir::no_rule(kCutIsPrimitive),
+      .decompose = ir::no_rule(kPrimitive),
       .vjp = pad_vjp,
       .jvp = jvp_linear,
       .batch = pad_batch,
@@ -367,7 +364,7 @@ OpDef pad_op() {
       .access = pad_access,
       .linearity = ir::moves({0, 1}),
       .lower = Lowering::kAccess,
-      .cost = cut_cost,
+      .cost = movement_cost,
       .dtypes = DTypes::kAll,
       .examples = {{{operand(f32({3}), awkward()), operand(f32({}))}, attrs({1}, {2}, {0})},
                    {{operand(f32({3, 4})), operand(f32({}))}, attrs({-1, 0}, {1, -2}, {1, 0})},
@@ -477,7 +474,7 @@ OpDef concatenate_op() {
       .infer = infer_concatenate,
       .reference = concatenate_reference,
       .fold = fold_by_reference(),
-      .decompose = ir::no_rule(kCutIsPrimitive),
+      .decompose = ir::no_rule(kPrimitive),
       .vjp = concatenate_vjp,
       .jvp = jvp_linear,
       .batch = batch_shifting({"axis"}),
@@ -489,7 +486,7 @@ OpDef concatenate_op() {
       .access = concatenate_access,
       .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
-      .cost = cut_cost,
+      .cost = movement_cost,
       .dtypes = DTypes::kAll,
       .examples = {{{operand(f32({2, 3}), awkward()), operand(f32({2, 1})), operand(f32({2, 2}))}, attrs(1)},
                    {{operand(f32({0, 2})), operand(f32({3, 2}))}, attrs(0)},
@@ -543,7 +540,7 @@ OpDef reverse_op() {
             return Literals{gathered(x, ctx.op.results[0], std::move(strides), first)};
           },
       .fold = fold_by_reference(),
-      .decompose = ir::no_rule(kCutIsPrimitive),
+      .decompose = ir::no_rule(kPrimitive),
       .vjp = [](VjpContext& ctx) { return std::vector<MaybeVal>{ctx.b.op("reverse", {ctx.ct()}, ctx.attrs())}; },
       .jvp = jvp_linear,
       .batch = batch_shifting({"axes"}),
@@ -564,7 +561,7 @@ OpDef reverse_op() {
           },
       .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
-      .cost = cut_cost,
+      .cost = movement_cost,
       .dtypes = DTypes::kAll,
       .examples = {{{operand(f32({5}), awkward())}, attrs({0})},
                    {{operand(f32({2, 3, 2}))}, attrs({0, 2})},

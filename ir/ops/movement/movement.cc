@@ -13,9 +13,7 @@ namespace {
 using kernel_ir::Expr;
 using kernel_ir::Fragment;
 
-constexpr const char* kPrimitive = "primitive";
 
-Cost movement_cost(const TypedOp& op) { return ir::pointwise_cost(op, 0); }
 
 // A map over the result whose value is operand 0 at `source` of the result's axes.
 Fragment gather_fragment(const TypedOp& op, const std::function<std::vector<Expr>(const std::vector<Expr>&)>& source) {

@@ -7,6 +7,11 @@
 
 namespace nabla::ops {
 
+/// The reason, for error messages, that an op has no decomposition.
+inline constexpr const char* kPrimitive = "primitive";
+/// Moves bytes and computes nothing.
+inline Cost movement_cost(const TypedOp& op) { return ir::pointwise_cost(op, 0); }
+
 std::vector<OpDef> cut_ops();  ///< slice, pad, concatenate, reverse
 OpDef section_op();
 

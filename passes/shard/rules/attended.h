@@ -5,6 +5,9 @@
 
 namespace nabla::passes {
 
+inline constexpr size_t kQ = 0, kK = 1, kV = 2;  ///< operands of attention
+inline constexpr size_t kPositions = 2;          ///< their dimension of queries or keys
+
 /// The first result of attention, in the dtype of its logsumexp, and the logsumexp (-infinity: the row sees no key).
 struct Attended {
   ir::Val out, logsumexp;

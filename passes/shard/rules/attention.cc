@@ -14,7 +14,6 @@ using ir::Axes;
 using ir::Dim;
 using ir::Val;
 
-constexpr size_t kQ = 0, kK = 1, kV = 2, kPositions = 2;  // operands; the dimension of queries or keys
 
 /// How the node lies.
 struct Keys {

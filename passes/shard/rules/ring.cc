@@ -13,13 +13,12 @@ using ir::FunctionBuilder;
 using ir::Val;
 using Values = std::vector<Val>;
 
-constexpr size_t kRingQ = 0, kRingK = 1, kRingV = 2, kRingPositions = 2;  // operands; the dimension of queries or keys
 
 /// Whether a causal mask hides blocks as wholes: those of the ranks after a rank's own.
 bool hides_blocks(const Ring& ring) {
   const RuleContext& c = ring.c;
-  const ir::Shape &q = c.op.operands[kRingQ].shape, &k = c.op.operands[kRingK].shape;
-  return c.n.attrs.get_bool("causal") && c.n.attrs.get_shape("offset").empty() && q[kRingPositions] == k[kRingPositions];
+  const ir::Shape &q = c.op.operands[kQ].shape, &k = c.op.operands[kK].shape;
+  return c.n.attrs.get_bool("causal") && c.n.attrs.get_shape("offset").empty() && q[kPositions] == k[kPositions];
 }
 /// Whether the blocks need not know their places: nothing is masked or dropped by position, but for whole blocks and
 /// within a rank's own, where queries and keys begin at the same position.
@@ -57,15 +56,15 @@ Values of_block(const Ring& ring, Values operands, const Block& block) {
     ir::Shape offset = attrs.get_shape("offset");
     if (!offset.empty()) offset[3] = offset[3] + first, attrs.set("offset", offset);
   }
-  return operands[kRingQ].b->add(ring.c.n.op->name, operands, attrs);
+  return operands[kQ].b->add(ring.c.n.op->name, operands, attrs);
 }
 
 Values with_keys(Values others, Val k, Val v) {
-  others.insert(others.begin() + kRingK, {k, v});
+  others.insert(others.begin() + kK, {k, v});
   return others;
 }
 Values without_keys(Values operands) {
-  operands.erase(operands.begin() + kRingK, operands.begin() + kRingV + 1);
+  operands.erase(operands.begin() + kK, operands.begin() + kV + 1);
   return operands;
 }
 
@@ -149,7 +148,7 @@ Values ring_forward(const Ring& ring, const Values& operands) {
   Attended own = attended(of_block(ring, operands, kOwn));
   Values sums = {own.out, own.logsumexp};
   if (ring.ranks > 1) {
-    Values carries = {passed_on(ring, operands[kRingK]), passed_on(ring, operands[kRingV]), own.out, own.logsumexp};
+    Values carries = {passed_on(ring, operands[kK]), passed_on(ring, operands[kV]), own.out, own.logsumexp};
     carries = steps(ring, 1, ring.ranks - 1, others, carries, [&](const Block& block, const Values& consts, const Values& now) {
       Val k = passed_on(ring, now[0]), v = passed_on(ring, now[1]);
       Values both = added(ring, block, with_keys(consts, now[0], now[1]), {now[2], now[3]}, add);
@@ -168,8 +167,8 @@ Values ring_backward(const Ring& ring, const Values& operands) {
   DType wide = ring.c.op.operands[3].dtype;
   Add add = [&](const Values& in, const Values& so_far, const Block& block) {
     Values out = of_block(ring, in, block);
-    for (size_t i : {kRingQ, kRingK, kRingV}) {
-      DType to = i == kRingQ ? wide : out[i].dtype();
+    for (size_t i : {kQ, kK, kV}) {
+      DType to = i == kQ ? wide : out[i].dtype();
       if (!so_far.empty()) out[i] = ir::convert(so_far[i], wide) + ir::convert(out[i], wide);
       out[i] = ir::convert(out[i], to);
     }
@@ -180,13 +179,13 @@ Values ring_backward(const Ring& ring, const Values& operands) {
     sums = added(ring, block_at(ring, b, distance), with_keys(others, k, v), sums, add);
   };
   auto arrive = [&](Values of) {
-    for (size_t i : {kRingK, kRingV}) of[i] = passed_on(ring, of[i]);
+    for (size_t i : {kK, kV}) of[i] = passed_on(ring, of[i]);
     return of;
   };
   for (size_t i = 0; hides_blocks(ring) && i < 3; ++i)
-    sums.push_back(b.fill(i == kRingQ ? wide : operands[i].dtype(), operands[i].shape(), 0));
+    sums.push_back(b.fill(i == kQ ? wide : operands[i].dtype(), operands[i].shape(), 0));
   if (ring.ranks > 1) {
-    Val k = passed_on(ring, operands[kRingK]), v = passed_on(ring, operands[kRingV]);
+    Val k = passed_on(ring, operands[kK]), v = passed_on(ring, operands[kV]);
     at(1, k, v);
     if (ring.ranks > 2) {
       Values carries = {passed_on(ring, k), passed_on(ring, v), sums[0], sums[1], sums[2]};
@@ -202,7 +201,7 @@ Values ring_backward(const Ring& ring, const Values& operands) {
     sums = arrive(sums);
   }
   sums = added(ring, kOwn, operands, sums, add);
-  sums[kRingQ] = ir::convert(sums[kRingQ], ring.c.op.results[0].dtype);
+  sums[kQ] = ir::convert(sums[kQ], ring.c.op.results[0].dtype);
   return sums;
 }
 
