@@ -165,9 +165,9 @@ std::string halves_of(const char* a, const char* b) {
                      a, b);
 }
 
-// Five tiles of k for warpgroups, so that slots of shared memory are filled again.
-std::string five_tiles() {
-  return replaced(replaced(replaced(halves_of("40, 136", "136, 72"), "136", "264"), "72", "136"), "40", "72");
+// Nine tiles of k for warpgroups, so that the six slots of shared memory are filled again.
+std::string nine_tiles() {
+  return replaced(replaced(replaced(halves_of("40, 136", "136, 72"), "136", "520"), "72", "136"), "40", "72");
 }
 
 std::vector<Subject> subjects() {
@@ -224,8 +224,8 @@ std::vector<Subject> subjects() {
       {"copied_ahead_by_columns", replaced(halves_of("136, 40", "136, 72"), "a[m, k]", "a[k, m]"), 7},
       {"copied_ahead_in_tf32", replaced(replaced(halves_of("40, 136", "136, 72"), "bf16", "f32"), "136", "52"), 7,
        true},
-      {"by_the_copy_engine", five_tiles(), 11, false, true},
-      {"by_warpgroups", five_tiles(), 11},
+      {"by_the_copy_engine", nine_tiles(), 11, false, true},
+      {"by_warpgroups", nine_tiles(), 11},
   };
 }
 
