@@ -1,12 +1,17 @@
 #include "ir/gpus.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace nabla::ir {
 namespace {
+
+constexpr double kShareOfMemory = 0.9;  // of the data sheet's rate, which a copy reaches
 
 // NVIDIA's data sheets and the white papers of its architectures. Tensor cores of GeForce cards reach half of their rate with f32 sums.
 constexpr GpuModel kModels[] = {
@@ -50,6 +55,21 @@ std::set<std::string> words_of(std::string_view text) {
   return out;
 }
 
+// The model of exactly this name, with or without the words that drivers put before it. Null if there is none.
+const GpuModel* named(std::string_view gpu) {
+  std::set<std::string> given = words_of(gpu);
+  for (const char* maker : {"nvidia", "geforce"}) given.erase(maker);
+  for (const GpuModel& model : kModels)
+    if (words_of(model.name) == given) return &model;
+  return nullptr;
+}
+
+// By compute capability: whose data sheet the table of targets has.
+constexpr struct {
+  int compute;
+  const char* name;
+} kModelsOfTargets[] = {{80, "A100"}, {89, "RTX 4090"}, {90, "H100"}, {100, "B200"}, {120, "RTX 5090"}};
+
 }  // namespace
 
 const GpuModel* find_gpu(std::string_view driver_name) {
@@ -64,6 +84,40 @@ const GpuModel* find_gpu(std::string_view driver_name) {
     if (words.size() > most && std::ranges::includes(given, words)) best = &model, most = words.size();
   }
   return best;
+}
+
+const GpuModel* predicted_gpu(const Target& target) {
+  for (const GpuModel& model : kModels)
+    if (target.cuda.gpus == model.name) return &model;
+  for (const auto& [compute, name] : kModelsOfTargets)
+    if (compute == target.cuda.compute) return find_gpu(name);
+  return nullptr;
+}
+
+Status predict_for(Target& target, std::string_view gpu) {
+  CudaFacts& facts = target.cuda;
+  const GpuModel* model = named(gpu);
+  if (model == nullptr || model->compute != facts.compute || facts.ptx) {
+    Diagnostic d = error(Code::kUnknownTarget, "`{}:{}`: no data sheet is known of a GPU `{}`", target.name, gpu, gpu);
+    if (facts.ptx)
+      d = error(Code::kUnknownTarget, "`{}:{}`: times of {} are predicted for an A100 alone", target.name, gpu, target.name);
+    else if (model != nullptr)
+      d = error(Code::kUnknownTarget, "`{}:{}`: {} has compute capability {}.{}, and the target has {}.{}", target.name, gpu, model->name,
+                model->compute / 10, model->compute % 10, facts.compute / 10, facts.compute % 10);
+    std::vector<std::string> fit;
+    for (const GpuModel& m : kModels)
+      if (m.compute == facts.compute && !facts.ptx) fit.push_back(fmt::format("{}:{}", target.name, m.name));
+    d.help = fit.empty() ? fmt::format("--target {}", target.name) : fmt::format("the names are {}", fmt::join(fit, ", "));
+    return d;
+  }
+  facts.gpus = model->name;
+  facts.multiprocessors = model->multiprocessors;
+  facts.copy_gbs = kShareOfMemory * model->memory_gbs;
+  facts.f32_tflops = model->f32_tflops, facts.tensor_tflops = model->tensor_tflops, facts.f8_tflops = model->f8_tflops;
+  const double lanes = facts.compute == 80 ? 64 : 128;  // of a multiprocessor, each of which does two operations a clock
+  facts.clock_ghz = facts.f32_tflops * 1e3 / (2 * lanes * facts.multiprocessors);
+  target.threads = facts.multiprocessors * facts.resident_threads;
+  return Ok{};
 }
 
 }  // namespace nabla::ir

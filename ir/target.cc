@@ -7,6 +7,8 @@
 #include <fstream>
 #include <optional>
 
+#include "ir/gpus.h"
+
 namespace nabla::ir {
 namespace {
 
@@ -110,6 +112,13 @@ std::string target_of_gpu(const std::string& name) {
   return target;
 }
 
+std::string target_for(const GpuModel& model) {
+  std::string target;
+  for (const CudaRow& row : cuda_rows())
+    if (row.facts.compute == model.compute && !row.facts.ptx) target = row.name;
+  return target;
+}
+
 // What is wrong with the name of a target that is not known.
 Diagnostic unknown_target(std::string_view name) {
   Diagnostic d(Code::kUnknownTarget, name.empty() ? "the name of a target is empty" : fmt::format("unknown target `{}`", name));
@@ -117,9 +126,10 @@ Diagnostic unknown_target(std::string_view name) {
   d.help = fmt::format("the targets are {}", fmt::join(names, ", "));
   const std::string small = lower(std::string(name));
   std::optional<int> compute = sm_number(name);
-  if (std::string target = target_of_gpu(small); !target.empty()) {
+  const GpuModel* model = find_gpu(name);
+  if (std::string target = model != nullptr ? target_for(*model) : target_of_gpu(small); !target.empty()) {
     d.message += fmt::format("; code for `{}` runs there", target);
-    d.help = fmt::format("--target {}", target);
+    d.help = model != nullptr ? fmt::format("--target {}:{}", target, model->name) : fmt::format("--target {}", target);
   } else if (!compute) {
     d.message += did_you_mean(small, names);
   } else if (std::string fit = fitting(*compute); fit.empty()) {
@@ -174,8 +184,13 @@ Result<Target> find_target(std::string_view name) {
   }
   for (const Row& r : rows())
     if (name == r.name) return from(r);
-  for (const CudaRow& r : cuda_rows())
-    if (name == r.name) return from(r);
+  const std::string_view of = name.substr(0, name.find(':'));
+  for (const CudaRow& r : cuda_rows()) {
+    if (of != r.name) continue;
+    Target target = from(r);
+    if (of != name) NABLA_TRY(predict_for(target, name.substr(of.size() + 1)));
+    return target;
+  }
   return unknown_target(name);
 }
 

@@ -32,7 +32,9 @@ TEST(Target, AGpuMayBeCalledByItsName) {
   EXPECT_EQ(refusal("h100"), "E0404 unknown target `h100`; code for `sm_90a` runs there");
   EXPECT_EQ(refusal("A100"), "E0404 unknown target `A100`; code for `sm_80` runs there");
   EXPECT_EQ(refusal("rtx 40"), "E0404 unknown target `rtx 40`; code for `sm_89` runs there");
-  EXPECT_EQ(help("H200"), "--target sm_90a");
+  EXPECT_EQ(help("H200"), "--target sm_90a:H200");
+  EXPECT_EQ(help("NVIDIA GeForce RTX 4090"), "--target sm_89:RTX 4090");
+  EXPECT_EQ(help("rtx 40"), "--target sm_89");
   EXPECT_EQ(refusal("40"), "E0404 unknown target `40`") << "a part of a name";
 }
 
@@ -60,6 +62,49 @@ TEST(Gpus, AreFoundByTheNamesThatDriversGiveThem) {
         if (const GpuModel* model = find_gpu(gpu); model->compute == target.cuda.compute) {
           EXPECT_NEAR(model->tensor_tflops / target.cuda.tensor_tflops, 1, 0.15) << name << " " << gpu;
         }
+}
+
+// Predictions are for one of the GPUs that run a target's code; the target's name says for which.
+TEST(Gpus, ATargetNamesTheOneThatItsTimesAreFor) {
+  auto predicted = [](const char* name) -> std::string {
+    const GpuModel* model = predicted_gpu(find_target(name).value());
+    return model != nullptr ? model->name : "";
+  };
+  EXPECT_EQ(predicted("sm_90a"), "H100");
+  EXPECT_EQ(predicted("sm_90a:H200"), "H200");
+  EXPECT_EQ(predicted("sm_89:rtx-4090"), "RTX 4090");
+  EXPECT_EQ(predicted("compute_80"), "A100");
+  EXPECT_EQ(predicted("sm_86"), "");
+  EXPECT_EQ(predicted("sm_86:A10"), "A10");
+  const Target h100 = find_target("sm_90a").value(), h200 = find_target("sm_90a:H200").value();
+  EXPECT_EQ(h200.name, "sm_90a");
+  EXPECT_NEAR(h200.cuda.copy_gbs / h100.cuda.copy_gbs, 4800.0 / 3350, 0.01);
+  EXPECT_EQ(h200.cuda.block_shared_bytes, h100.cuda.block_shared_bytes);
+  EXPECT_NEAR(h200.cuda.clock_ghz, h100.cuda.clock_ghz, 0.01);
+  const Target a30 = find_target("sm_80:A30").value();
+  EXPECT_EQ(a30.cuda.multiprocessors, 56);
+  EXPECT_EQ(a30.threads, 56 * 2048);
+  EXPECT_EQ(find_targets("sm_80:A30, sm_90a:H200 ,cpu").value()[1].cuda.gpus, "H200");
+  // Figures of the table of targets are those of the model that they are said to be of.
+  for (const std::string& name : target_names())
+    if (Target target = find_target(name).value(); const GpuModel* model = target.is_cuda() ? predicted_gpu(target) : nullptr) {
+      EXPECT_EQ(model->compute, target.cuda.compute) << name;
+      EXPECT_EQ(model->multiprocessors, target.cuda.multiprocessors) << name;
+      EXPECT_NEAR(0.9 * model->memory_gbs / target.cuda.copy_gbs, 1, 0.03) << name;
+      EXPECT_NEAR(model->f32_tflops / target.cuda.f32_tflops, 1, 0.01) << name;
+    }
+}
+
+TEST(Gpus, OneThatATargetIsNotForIsRefused) {
+  EXPECT_EQ(refusal("sm_90a:H20"), "E0404 `sm_90a:H20`: no data sheet is known of a GPU `H20`");
+  EXPECT_EQ(refusal("sm_90a:"), "E0404 `sm_90a:`: no data sheet is known of a GPU ``");
+  EXPECT_EQ(help("sm_100:B300"), "the names are sm_100:B200");
+  EXPECT_EQ(refusal("sm_90a:B200"), "E0404 `sm_90a:B200`: B200 has compute capability 10.0, and the target has 9.0");
+  EXPECT_EQ(refusal("compute_80:A100"), "E0404 `compute_80:A100`: times of compute_80 are predicted for an A100 alone");
+  EXPECT_EQ(help("compute_80:A100"), "--target compute_80");
+  EXPECT_EQ(refusal("sm_90b:H200"), "E0404 unknown target `sm_90b:H200`; code for `sm_90a` runs there");
+  EXPECT_EQ(refusal("sm_90a:H100 x"), "E0404 `sm_90a:H100 x`: no data sheet is known of a GPU `H100 x`");
+  EXPECT_EQ(find_targets("sm_90a:H100,sm_90a:H200").errors()[0].message, "the list of targets has `sm_90a` twice");
 }
 
 // A number that no GPU can have says nothing of GPUs.

@@ -9,6 +9,7 @@
 #include "bench/gpu_check/ranks.h"
 #include "bench/gpu_check/session.h"
 #include "ir/gpus.h"
+#include "runtime/exec/gemm_records.h"
 
 namespace nabla::gpu_check {
 namespace {
@@ -110,7 +111,9 @@ Result<json> ceilings(Check& check, const json& plan) {
   Timing t = NABLA_TRY(time_entry(session, plan["entry"], 8, check.seconds, check.random));
   double value = plan["work"].get<double>() / t.seconds, sheet = sheet_of(check.gpu, plan["of"], plan["datasheet"]);
   return json{{"ok", true},        {"value", value},         {"unit", plan["unit"]},  {"datasheet", sheet},
-              {"share", value / sheet}, {"runs", t.runs}, {"clocks", clocks()}};
+              {"share", value / sheet}, {"runs", t.runs}, {"launches", plan["launches"]},
+              {"algorithms", with_records(plan["algorithms"], check.gpu, exec::read_gemm_records(exec::gemm_records_file()))},
+              {"clocks", clocks()}};
 }
 
 Result<json> training(Check& check, const json& model) {
@@ -151,6 +154,18 @@ Result<json> kernels(Check& check, const json& model) {
 }
 
 }  // namespace
+
+json with_records(const json& algorithms, const std::string& gpu, const std::vector<GemmRecord>& records) {
+  json out = json::array();
+  for (std::string what : algorithms) {
+    const size_t times = what.find(" x ");
+    const std::string problem = (times == what.npos ? what : what.substr(times + 3)) + " ";
+    for (const GemmRecord& r : records)
+      if (r.gpu == gpu && r.problem.starts_with(problem)) what += " | " + r.str();
+    out.push_back(what);
+  }
+  return out;
+}
 
 double sheet_of(const std::string& gpu, const std::string& what, double otherwise) {
   const ir::GpuModel* model = ir::find_gpu(gpu);

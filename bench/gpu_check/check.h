@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
+#include "runtime/base/gemm_record.h"
 #include "runtime/exec/session.h"
 
 namespace nabla::gpu_check {
@@ -27,6 +28,10 @@ std::vector<Task> tasks_of(const nlohmann::json& plan);
 /// A figure of the data sheet of the GPU whose driver reports the name `gpu`. `what` is "copy_gbs", its memory bandwidth, or
 /// "f32_tflops" or "tensor_tflops". Returns `otherwise` for a GPU that is not known.
 double sheet_of(const std::string& gpu, const std::string& what, double otherwise);
+
+/// What a ceiling launches, "20 x gemm bf16 1x8192x3072x768 nn": a call of a library with the algorithm that measured fastest on this GPU,
+/// as a line of `gemm.records`.
+nlohmann::json with_records(const nlohmann::json& algorithms, const std::string& gpu, const std::vector<GemmRecord>& records);
 
 /// What the tasks of one process share.
 struct Check {
@@ -60,7 +65,8 @@ struct Check {
 ///   ranks      of the engine `nccl`, on this one GPU: the suite of engines, `error` of losses as above, the end of a job whose rank
 ///              is killed
 ///   launches   microseconds of one launch, of a link of a chain in a replayed graph, and in one that is issued
-///   ceilings   a copy's GB/s or a product's TFLOP/s, and their share of the datasheet of this machine's GPU
+///   ceilings   a copy's GB/s or a product's TFLOP/s, and their share of the datasheet of this machine's GPU; what was launched, and how
+///              often in a run
 ///   training   tokens per second, model FLOPs utilisation: without what kernels compute again
 ///   kernels    microseconds and share of every kernel of a step
 Result<nlohmann::json> run_task(Check& check, const Task& task);

@@ -1,5 +1,7 @@
 #include "bench/gpu_check/kinds.h"
 
+#include <algorithm>
+
 namespace nabla::gpu_check {
 namespace {
 
@@ -292,6 +294,13 @@ std::vector<Kind> add_kinds(Program& program, const Scale& scale) {
 
 namespace {
 
+// Of operands and results of an entry; the L2 cache of no GPU holds a tenth of it.
+constexpr double kMostBytes = 1 << 30;
+
+double bytes_of(DType dtype, const Shape& shape) {
+  return static_cast<double>(ir::Type(dtype, shape).bytes().value());
+}
+
 // State that an entry reads or writes, and how `fill` fills it: random numbers, or zeros for what is written.
 struct Filled {
   State state;
@@ -300,25 +309,34 @@ struct Filled {
 
 class Speeds {
  public:
-  explicit Speeds(Program& program) : program_(program) {}
+  Speeds(Program& program, const Scale& scale) : program_(program), most_(static_cast<int>(scale.of(20, 2))) {}
 
-  // An entry that does `work` units per run, with operands and results of these types as state.
+  // An entry that does `work` units several times per run, with operands and results of these types as state.
   void add(const std::string& name, std::vector<std::pair<DType, Shape>> operands, std::pair<DType, Shape> result,
            double work, Unit unit, const std::function<Tensor(In)>& f) {
-    std::vector<State> from;
-    for (const auto& [dtype, shape] : operands) {
-      from.push_back(program_.state(name + ".x" + std::to_string(from.size()), dtype, shape));
-      filled_.push_back({from.back()});
+    double bytes = bytes_of(result.first, result.second);
+    for (const auto& [dtype, shape] : operands) bytes += bytes_of(dtype, shape);
+    const int launches = launches_of(bytes, kMostBytes, most_);
+    std::vector<std::vector<State>> from(static_cast<size_t>(launches));
+    std::vector<State> to;
+    for (std::vector<State>& own : from) {
+      const std::string at = name + std::to_string(to.size());
+      for (const auto& [dtype, shape] : operands) {
+        own.push_back(program_.state(at + ".x" + std::to_string(own.size()), dtype, shape));
+        filled_.push_back({own.back()});
+      }
+      to.push_back(program_.state(at + ".y", result.first, result.second));
+      filled_.push_back({to.back(), false});
     }
-    State to = program_.state(name + ".y", result.first, result.second);
-    filled_.push_back({to, false});
     program_.entry(name, std::vector<Spec>{}, [&](In) -> Outputs {
-      std::vector<Tensor> x;
-      for (const State& s : from) x.push_back(s.get());
-      to.set(f(x));
+      for (size_t i = 0; i < to.size(); ++i) {
+        std::vector<Tensor> x;
+        for (const State& s : from[i]) x.push_back(s.get());
+        to[i].set(f(x));
+      }
       return {};
     });
-    out_.push_back({name, work, unit});
+    out_.push_back({name, work * launches, unit, launches});
   }
   std::vector<Speed> take() {
     program_.entry("fill", {{"seed", u32, {2}}}, [&](Tensor seed) {
@@ -332,13 +350,10 @@ class Speeds {
 
  private:
   Program& program_;
+  const int most_;
   std::vector<Filled> filled_;
   std::vector<Speed> out_;
 };
-
-double bytes_of(DType dtype, const Shape& shape) {
-  return static_cast<double>(ir::Type(dtype, shape).bytes().value());
-}
 
 void add_product_speeds(Speeds& speeds, const Scale& s) {
   auto product = [&](const std::string& name, DType dtype, int64_t m, int64_t n, int64_t k) {
@@ -390,14 +405,16 @@ void add_layer_speeds(Speeds& speeds, const Scale& s) {
 
 }  // namespace
 
+int launches_of(double bytes, double most_bytes, int most) { return std::clamp(static_cast<int>(most_bytes / bytes), 1, most); }
+
 std::vector<Speed> add_product_speeds(Program& program, const Scale& scale) {
-  Speeds speeds(program);
+  Speeds speeds(program, scale);
   add_product_speeds(speeds, scale);
   return speeds.take();
 }
 
 std::vector<Speed> add_speeds(Program& program, const Scale& scale) {
-  Speeds speeds(program);
+  Speeds speeds(program, scale);
   const int64_t elements = scale.of(int64_t{256} << 20, 1000);
   speeds.add("copy", {{f32, {elements}}}, {f32, {elements}}, 8 * static_cast<double>(elements), Unit::kBytes,
              [](In x) { return x[0] + 1.0; });

@@ -29,12 +29,16 @@ std::vector<Kind> add_tf32_kinds(Program& program, const Scale& scale);
 
 /// What an entry's time is compared with: bytes per second, or floating-point operations of vector or tensor cores.
 enum class Unit { kBytes, kFlops, kTensorFlops };
-/// An entry whose time is measured: operands and result are state, which entry `fill` fills.
+/// An entry whose time is measured. It does the same work several times, each time on operands and a result of its own, so that no cache
+/// holds them and the time of a run is small beside it. All of them are state, which entry `fill` fills.
 struct Speed {
   std::string entry;
-  double work = 0;  ///< units of one run
+  double work = 0;   ///< units of one run, of all launches
   Unit unit = Unit::kBytes;
+  int launches = 1;  ///< how often a run does the work
 };
+/// How often a run does work on so many bytes of operands and results: 20 times, or less often within `most_bytes`.
+int launches_of(double bytes, double most_bytes, int most);
 /// A copy, products, and layers of GPT-2's sizes.
 std::vector<Speed> add_speeds(Program& program, const Scale& scale);
 /// The products alone.

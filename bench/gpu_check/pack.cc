@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "bench/gpu_check/check.h"
 #include "bench/gpu_check/kinds.h"
 #include "bench/gpu_check/session.h"
 #include "cli/driver/compile.h"
@@ -16,26 +17,29 @@
 #include "cli/validators.h"
 #include "examples/charlm/charlm.h"
 #include "examples/gpt2/gpt2.h"
+#include "ir/gpus.h"
 #include "runtime/format/file.h"
 #include "runtime/format/safetensors.h"
 
 namespace nabla::gpu_check {
 namespace {
 
-// One GPU's machine code: E0901 for any other target.
+// One GPU's machine code, "sm_90a" or "sm_90a:H200": E0901 for any other target.
 Result<ir::Target> gpu(const std::string& name) {
   std::vector<std::string> gpus;
   for (const std::string& known : ir::target_names())
     if (known.starts_with("sm_")) gpus.push_back(known);
-  if (std::find(gpus.begin(), gpus.end(), name) != gpus.end()) return ir::find_target(name);
+  if (std::find(gpus.begin(), gpus.end(), name.substr(0, name.find(':'))) != gpus.end()) return ir::find_target(name);
   const std::string list = fmt::format("the GPUs are {}", fmt::join(gpus, ", "));
   return option_error(list, "--target: `{}` is none, or more than one, of the GPUs{}", name, did_you_mean(name, gpus));
 }
 
 class Packer {
  public:
-  Packer(std::string folder, const ir::Target& target, bool small, const std::string& commit)
-      : folder_(std::move(folder)), target_(target.name), scale_{small} {
+  // `given` is the target's name with the GPU that the compiler plans for, if there is one.
+  Packer(std::string folder, const ir::Target& target, std::string given, bool small, const std::string& commit)
+      : folder_(std::move(folder)), target_(std::move(given)), scale_{small} {
+    if (const ir::GpuModel* model = ir::predicted_gpu(target)) gpu_ = model->name;
     plan_ = {{"target", target.name},
              {"gpus", target.cuda.gpus},
              {"copy_gbs", target.cuda.copy_gbs},
@@ -46,8 +50,9 @@ class Packer {
   }
 
   Status run() {
+    const std::string target = plan_["target"];
     NABLA_TRY(format::write_file(folder_ + "/library.tuning",
-                                 "nabla-tuning 3\ntarget " + target_ + "\ngemm = cublaslt\nconvolution = cudnn\n"));
+                                 "nabla-tuning 3\ntarget " + target + "\ngemm = cublaslt\nconvolution = cudnn\n"));
     NABLA_TRY(kinds());
     NABLA_TRY(speed());
     NABLA_TRY(models());
@@ -83,13 +88,15 @@ class Packer {
     Program launches, all, products;
     add_launches(launches, scale_);
     NABLA_TRY(compile(launches, "launches", target_));
-    ceilings("generated", "speed", add_speeds(all, scale_));
-    NABLA_TRY(compile(all, "speed", target_));
-    std::vector<Speed> speeds = add_product_speeds(products, scale_);
-    ceilings("library", "speed_library", speeds);
-    return compile(products, "speed_library", target_, by_library());
+    const std::vector<Speed> every = add_speeds(all, scale_), of_products = add_product_speeds(products, scale_);
+    nlohmann::json report;
+    NABLA_TRY(compile(all, "speed", target_, {.library = false}, &report));
+    ceilings("generated", "speed", every, report);
+    NABLA_TRY(compile(products, "speed_library", target_, by_library(), &report));
+    ceilings("library", "speed_library", of_products, report);
+    return Ok{};
   }
-  void ceilings(const std::string& by, const std::string& bundle, const std::vector<Speed>& speeds) {
+  void ceilings(const std::string& by, const std::string& bundle, const std::vector<Speed>& speeds, const nlohmann::json& report) {
     for (const Speed& s : speeds) {
       bool bytes = s.unit == Unit::kBytes;
       const char* sheet = bytes ? "copy_gbs" : s.unit == Unit::kFlops ? "f32_tflops" : "tensor_tflops";
@@ -99,8 +106,27 @@ class Packer {
                                    {"work", s.work / (bytes ? 1e9 : 1e12)},
                                    {"unit", bytes ? "GB/s" : "TFLOP/s"},
                                    {"of", sheet},
-                                   {"datasheet", plan_[sheet]}});
+                                   {"datasheet", sheet_of(gpu_, sheet, plan_[sheet])},
+                                   {"launches", s.launches},
+                                   {"algorithms", algorithms_of(s.entry, report)}});
     }
+  }
+  // What a run of an entry launches: of each kernel how its grids work, of each library call the problem.
+  static nlohmann::json algorithms_of(const std::string& name, const nlohmann::json& report) {
+    nlohmann::json out = nlohmann::json::array(), runs;
+    for (const nlohmann::json& e : report["entries"])
+      if (e["name"] == name) runs = e["runs"];
+    for (const auto& [kernel, count] : runs["kernels"].items())
+      for (const nlohmann::json& k : report["kernels"]) {
+        if (k["name"] != kernel) continue;
+        for (const nlohmann::json& schedule : k["schedule"])
+          out.push_back(fmt::format("{} x {}: {}", count.get<int64_t>(), kernel, schedule.get<std::string>()));
+      }
+    for (const nlohmann::json& call : runs["library_calls"]) {
+      const std::string problem = report["library_calls"][call[0].get<size_t>()]["problem"];
+      out.push_back(fmt::format("{} x {}", call[1].get<int64_t>(), problem));
+    }
+    return out;
   }
 
   gpt2::Options sizes() const {
@@ -117,8 +143,12 @@ class Packer {
       NABLA_TRY(training("gpt2_library", gpt2::make_program(o), o.batch * o.context, o.vocabulary, {}));
     }
     NABLA_TRY(training("gpt2", gpt2::make_program(o), o.batch * o.context, o.vocabulary, {.library = false}));
-    // A CPU needs minutes for a step of the full GPT-2. One of its layers is compared among the values instead.
-    return scale_.small ? curve("gpt2", gpt2::make_program(o), 2e-2) : Status(Ok{});
+    if (scale_.small) return curve("gpt2", gpt2::make_program(o), 2e-2);
+    // The same model on few tokens: a CPU needs minutes for a step of 8 x 1,024.
+    gpt2::Options few = o;
+    few.batch = 1, few.context = 128;
+    NABLA_TRY(training("gpt2_few_tokens", gpt2::make_program(few), few.batch * few.context, few.vocabulary, {.library = false}));
+    return curve("gpt2_few_tokens", gpt2::make_program(few), 2e-2);
   }
   // Model FLOPs utilisation counts the FLOPs of the model only, and not those that kernels compute again.
   Status training(const std::string& name, const Program& program, int64_t tokens, int64_t vocabulary, driver::CompileOptions options) {
@@ -200,6 +230,7 @@ class Packer {
   }
 
   std::string folder_, target_;
+  std::string gpu_;  // whose data sheet counts if the name of the machine's GPU is not known
   Scale scale_;
   nlohmann::json plan_;
 };
@@ -220,7 +251,7 @@ Status pack(const std::vector<std::string>& args) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) return error(Code::kWriteFailed, "the folder `{}` cannot be made: {}", folder, problem.message());
-  return Packer(folder, target, small, commit).run();
+  return Packer(folder, target, target_name, small, commit).run();
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr Field kValues[] = {{"name", Is::kText},  {"bundle", Is::kText},       
 constexpr Field kBefore[] = {{"before", Is::kTexts}};
 constexpr Field kCeilings[] = {{"name", Is::kText}, {"bundle", Is::kText}, {"entry", Is::kText},
                                {"unit", Is::kText}, {"work", Is::kRate},   {"datasheet", Is::kRate},
-                               {"of", Is::kText}};
+                               {"of", Is::kText},   {"launches", Is::kCount}, {"algorithms", Is::kTexts}};
 constexpr Field kTraining[] = {{"name", Is::kText}, {"bundle", Is::kText}, {"tokens", Is::kCount}, {"vocabulary", Is::kCount},
                                {"flops", Is::kRate}, {"seed", Is::kCount}};
 constexpr Field kCurve[] = {{"losses", Is::kLosses}, {"tolerance", Is::kTolerance}};

@@ -16,7 +16,8 @@ json good() {
     "ranks": [{"name": "suite_2x2", "ranks": 4, "suite": [2, 2]},
               {"name": "train", "ranks": 2, "bundle": "train", "cpu": "train_cpu", "steps": 6, "tolerance": 1e-4},
               {"name": "killed_rank", "ranks": 2, "bundle": "train", "steps": 1000000, "killed": 1}],
-    "ceilings": [{"name": "copy", "bundle": "speed", "entry": "copy", "unit": "GB/s", "work": 2.1, "datasheet": 3000, "of": "copy_gbs"}],
+    "ceilings": [{"name": "copy", "bundle": "speed", "entry": "copy", "unit": "GB/s", "work": 2.1, "datasheet": 3000, "of": "copy_gbs",
+                  "launches": 20, "algorithms": ["20 x add: team 1 pack 4"]}],
     "training": [{"name": "gpt2", "bundle": "gpt2", "tokens": 8192, "vocabulary": 50257, "flops": 7e12, "seed": 7}]})");
 }
 

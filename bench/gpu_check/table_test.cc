@@ -28,5 +28,15 @@ TEST(Table, SharesAreThoseOfTheGpuInTheMachine) {
   EXPECT_EQ(sheet_of("Fake GPU", "f32_tflops", 66.9), 66.9);
 }
 
+// What was measured is known only with the algorithm that the library's call took.
+TEST(Table, CallsOfLibrariesHaveTheAlgorithmOfTheRecords) {
+  const std::vector<GemmRecord> records = {{"NVIDIA H200", "13.1.0", "gemm bf16 1x64x128x64 nn align 16", "\x0a"},
+                                           {"NVIDIA H100", "13.1.0", "gemm bf16 1x64x128x64 nn align 16", "\x0b"},
+                                           {"NVIDIA H200", "13.1.0", "gemm bf16 1x64x128x640 nn align 16", "\x0c"}};
+  const std::string generated = "20 x dot: product warpgroups tile 128, 256 stages 4";
+  EXPECT_EQ(with_records({"20 x gemm bf16 1x64x128x64 nn", generated}, "NVIDIA H200", records),
+            json({"20 x gemm bf16 1x64x128x64 nn | record NVIDIA H200 | 13.1.0 | gemm bf16 1x64x128x64 nn align 16 = 0a", generated}));
+}
+
 }  // namespace
 }  // namespace nabla::gpu_check

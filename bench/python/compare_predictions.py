@@ -3,8 +3,9 @@
     nablac inspect gpt2.nbundle --target sm_90a --json | python3 bench/python/compare_predictions.py \
         bench/results/NVIDIA_H200-2026-11-26-2.jsonl gpt2_library
 
-The report is of the table's GPU (an H100 for sm_90a), the measurement of whatever GPU it names; of an H200 the bytes
-are predicted at its own memory's rate, and everything else as of the H100, which has the same multiprocessors.
+The report is of the GPU that its target names (`sm_90a:H200`), or of the table's (an H100 for sm_90a). The measurement
+is of whatever GPU it names. If the report is of an H100 and the measurement of an H200, bytes are predicted at the
+H200's rate, and everything else as of the H100, which has the same multiprocessors.
 """
 
 import argparse
@@ -45,7 +46,9 @@ def main():
     profile = next(r for r in rows if r["part"] == "kernels" and r["name"] == args.name)
     measured = {k["kernel"]: k["us"] for k in profile["kernels"]}
     step = next(r["step_ms"] for r in rows if r["part"] == "training" and r["name"] == args.name)
-    all_of = predicted(json.load(sys.stdin), args.entry, H200_GBS / H100_GBS if "H200" in gpu else 1)
+    report = json.load(sys.stdin)
+    other = "H200" in gpu and report["machine"].get("gpu", "H100") == "H100"
+    all_of = predicted(report, args.entry, H200_GBS / H100_GBS if other else 1)
     print(f"{'kernel':<44} {'runs':>5} {'predicted':>10} {'measured':>9} {'ratio':>6}")
     for name, (count, us) in sorted(all_of.items(), key=lambda row: -row[1][1]):
         known = measured.get(name)

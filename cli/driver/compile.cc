@@ -15,19 +15,18 @@
 namespace nabla::driver {
 namespace {
 
-// The names of a list, and after its last GPU the one that GPUs to come can run.
-Result<std::vector<std::string>> target_list(const std::string& list) {
+// The targets of a list, and after its last GPU the one that GPUs to come can run.
+Result<std::vector<ir::Target>> target_list(const std::string& list) {
   std::vector<ir::Target> targets = NABLA_TRY(ir::find_targets(list));
-  std::vector<std::string> names;
   size_t after_gpus = 0;
   bool ptx = false;
-  for (const ir::Target& t : targets) {
-    names.push_back(t.name);
-    if (t.is_cuda()) after_gpus = names.size();
-    ptx |= t.cuda.ptx;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i].is_cuda()) after_gpus = i + 1;
+    ptx |= targets[i].cuda.ptx;
   }
-  if (after_gpus > 0 && !ptx) names.insert(names.begin() + static_cast<std::ptrdiff_t>(after_gpus), "compute_80");
-  return names;
+  if (after_gpus > 0 && !ptx)
+    targets.insert(targets.begin() + static_cast<std::ptrdiff_t>(after_gpus), NABLA_TRY(ir::find_target("compute_80")));
+  return targets;
 }
 
 using Clock = std::chrono::steady_clock;
@@ -95,8 +94,8 @@ Result<CompiledBundle> bundle_of(std::vector<LoweredSet> sets, const std::vector
 template <class Source>
 Result<std::vector<LoweredSet>> lower_all(const Source& source, const CompileOptions& options) {
   std::vector<LoweredSet> out;
-  std::vector<std::string> names = NABLA_TRY(target_list(options.target));
-  for (const ir::Target& target : NABLA_TRY(targets_of(options, names)))
+  std::vector<ir::Target> targets = NABLA_TRY(target_list(options.target));
+  for (const ir::Target& target : NABLA_TRY(targets_of(options, std::move(targets))))
     out.push_back(NABLA_TRY(lower_set(target, source, options)));
   return out;
 }
@@ -106,7 +105,7 @@ Result<std::vector<LoweredSet>> lower_all(const Source& source, const CompileOpt
 Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptions& options) {
   CompileOptions spread = options;
   const ir::Module on_mesh = NABLA_TRY(spread_over_mesh(module, spread));
-  std::vector<ir::Target> targets = NABLA_TRY(targets_of(spread, {options.target}));
+  std::vector<ir::Target> targets = NABLA_TRY(targets_of(spread, {NABLA_TRY(ir::find_target(options.target))}));
   LoweredSet set = NABLA_TRY(lower_set(targets[0], on_mesh, spread));
   CompiledModule out{std::move(set.sharded), std::move(set.local.classes[0].module)};
   out.planned = std::move(set.planned.classes[0].module);

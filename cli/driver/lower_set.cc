@@ -203,15 +203,14 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
 
 }  // namespace
 
-// Every target by its name, as the options want it. What acts on none of them is refused.
-Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const std::vector<std::string>& names) {
+// Every target as the options want it. What acts on none of them is refused.
+Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, std::vector<ir::Target> targets) {
   std::vector<ir::Target> out;
   Tuning tuning;
   if (!options.tuning_file.empty()) tuning = NABLA_TRY(read_tuning(options.tuning_file));
   bool tuned = false, tf32 = false, gpu = false;
   std::string list;
-  for (const std::string& name : names) {
-    ir::Target target = NABLA_TRY(ir::find_target(name));
+  for (ir::Target& target : targets) {
     target.library = options.library && !options.deterministic;
     target.deterministic = options.deterministic;
     if (options.deterministic && target.is_cuda())

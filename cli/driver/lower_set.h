@@ -21,8 +21,8 @@ struct LoweredSet {
   std::vector<passes::PassReport> passes;  ///< all that ran
 };
 
-/// Targets by their names, as the options want them. E0901 and E0503 for options that act on none of them.
-Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, const std::vector<std::string>& names);
+/// The targets as the options want them. E0901 and E0503 for options that act on none of them.
+Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, std::vector<ir::Target> targets);
 
 /// A module of any stage before `kernels`: up to `partition` it is one, then it is the set of its class.
 Result<LoweredSet> lower_set(const ir::Target& target, const ir::Module& module, const CompileOptions& options);

@@ -27,7 +27,7 @@ func @step(%w: f32[8,8], %x: f32[batch@dp,8@{}]) {
 
 Result<LoweredSet> made(CompileOptions options, const std::string& text = kOfBatch) {
   ir::Module m = NABLA_TRY(ir::parse_module(text, "m.nbl", ops::all_ops()));
-  std::vector<ir::Target> targets = NABLA_TRY(targets_of(options, {options.target}));
+  std::vector<ir::Target> targets = NABLA_TRY(targets_of(options, {NABLA_TRY(ir::find_target(options.target))}));
   return lower_set(targets[0], m, options);
 }
 std::vector<std::string> entries_of(const LoweredSet& set) {

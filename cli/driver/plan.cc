@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/driver/lower_set.h"
+#include "cli/driver/report_json.h"
 #include "cli/driver/report_text.h"
 #include "passes/strategy/state_roles.h"
 #include "runtime/base/option_error.h"
@@ -107,6 +108,7 @@ Status fill(const ir::Module& module, const CompileOptions& options, const std::
   Json report = Json::parse(made.report);
   row.state_bytes = report["state_bytes"], row.memory_bytes = report["arena_bytes"];
   row.host_bytes = report.value("host_bytes", int64_t{0});
+  row.predicted_for = gpu_text(report);
   if (made.sharded) row.layouts = layouts_text(*made.sharded);
   for (const Json& e : report["entries"]) {
     if (e["name"] != entry) continue;
@@ -176,7 +178,7 @@ Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions
     return option_error("give the mesh an axis of ranks", "no ranks lie along mesh {}: its axis is temporal", module.mesh()->name);
   const std::string data = data_of(options, axes);
   const std::vector<size_t> at = NABLA_TRY(data_axes_of(module, axes, data));
-  (void)NABLA_TRY(targets_of(options.compile, {options.compile.target}));
+  (void)NABLA_TRY(targets_of(options.compile, {NABLA_TRY(ir::find_target(options.compile.target))}));
   // Of a batch that is computed at once 2 is 1.
   const bool parts = options.compile.microbatches > 1 || (module.mesh() && module.mesh()->temporal());
   std::vector<PlanRow> out;
@@ -252,6 +254,8 @@ std::string plan_text(const std::vector<PlanRow>& rows, int64_t max_bytes) {
   for (bool large : {false, true})
     for (const PlanRow& r : rows)
       if (r.refusal.empty() && is_large(r) == large) line(r, large);
+  auto predicted = std::find_if(rows.begin(), rows.end(), [](const PlanRow& r) { return !r.predicted_for.empty(); });
+  if (predicted != rows.end()) out += predicted->predicted_for + "\n";
   return out + refusals_text(rows);
 }
 
@@ -272,6 +276,7 @@ std::string plan_json(const std::vector<PlanRow>& rows) {
                   {"compute_us", r.compute_us},
                   {"step_us", r.step_us()}});
     if (!r.same_as.empty()) row["same_layouts_as"] = r.same_as;
+    if (!r.predicted_for.empty()) row["predicted_for"] = r.predicted_for;
     out.push_back(std::move(row));
   }
   return out.dump(1);

@@ -15,6 +15,7 @@
 #include "cli/driver/report_timeline.h"
 #include "cli/driver/report_transfers.h"
 #include "ir/cost/time.h"
+#include "ir/gpus.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
 #include "ir/symbols.h"
@@ -105,14 +106,16 @@ class Reporter {
     const ir::CudaFacts& gpu = target_.cuda;
     if (target_.is_cuda()) {
       const DType factors = factors_of_most();
-      return {{"gpus", gpu.gpus},
-              {"multiprocessors", gpu.multiprocessors},
-              {"resident_warps", gpu.resident_threads / 32},
-              {"copy_gbs", gpu.copy_gbs},
-              {"f32_tflops", gpu.f32_tflops},
-              {"tensor_tflops", gpu.tensor_tflops},
-              {"ridge_factors", name_of(factors)},
-              {"ridge", ir::product_rate(factors, target_).flops_per_us / ir::bytes_per_us(target_)}};
+      Json out = {{"gpus", gpu.gpus}};
+      if (const ir::GpuModel* model = ir::predicted_gpu(target_)) out["gpu"] = model->name;
+      out.update({{"multiprocessors", gpu.multiprocessors},
+                  {"resident_warps", gpu.resident_threads / 32},
+                  {"copy_gbs", gpu.copy_gbs},
+                  {"f32_tflops", gpu.f32_tflops},
+                  {"tensor_tflops", gpu.tensor_tflops},
+                  {"ridge_factors", name_of(factors)},
+                  {"ridge", ir::product_rate(factors, target_).flops_per_us / ir::bytes_per_us(target_)}});
+      return out;
     }
     const int lanes = target_.lanes(DType::kF32);
     const ir::ThreadWork byte{.bytes = 1}, product{.products = kLargeProduct};
@@ -219,6 +222,17 @@ class Reporter {
     return live_[p.name] = out + inside;
   }
 
+  // How each grid works, such as "product warpgroups tile 128, 256 stages 4".
+  static Json schedules_of(const kernel_ir::Kernel& k) {
+    Json out = Json::array();
+    const std::string text = print(k), begin = "\n    grid ";
+    for (size_t at = text.find(begin); at != text.npos; at = text.find(begin, at + 1)) {
+      const size_t first = at + begin.size();
+      out.push_back(text.substr(first, text.find(" blocks ", first) - first));
+    }
+    return out;
+  }
+
   Json kernel(const kernel_ir::Kernel& k) {
     int64_t bytes = 0;
     for (const auto& b : k.buffers) bytes += ir::Type(b.dtype, b.shape).bytes().bounds().max;
@@ -227,6 +241,7 @@ class Reporter {
     if (times_) {
       add_time(times_->kernel(k.name), out);
       out["moved_us"] = times_->moved_us(k.name), out["expected"] = expected_of(k, target_);
+      out["schedule"] = schedules_of(k);
     } else {
       out["units"] = cpu_schedule_of(k).units.bounds().max;
       out["threads"] = cpu_schedule_of(k).max_threads;

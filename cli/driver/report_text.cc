@@ -351,6 +351,18 @@ std::vector<Sizes> points_of(const SizeLists& lists) {
 
 }  // namespace
 
+std::string gpu_text(const Json& report) {
+  const Json machine = report.value("machine", Json::object());
+  if (!machine.contains("gpus")) return "";
+  const std::string target = report.at("target"), gpu = machine.value("gpu", "a GPU");
+  std::string out = fmt::format("times are predicted for {} ({} multiprocessors, {:.0f} GB/s of memory)", gpu,
+                                machine.at("multiprocessors").get<int>(), machine.at("copy_gbs").get<double>());
+  if (target.starts_with("sm_") && machine.at("gpus") != gpu)
+    out += fmt::format("; the code runs on {}: compile with --target {}:GPU to name another", machine.at("gpus").get<std::string>(),
+                       target);
+  return out;
+}
+
 Result<std::string> report_text(const std::string& text, const std::vector<SizeLists>& sizes) {
   Json r = NABLA_TRY(parse_report(text));
   try {
@@ -365,6 +377,7 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
                     r.at("target").get<std::string>(), r.at("state_elements").get<int64_t>(), bytes_text(r.at("state_bytes")),
                     r.contains("host_bytes") ? fmt::format(" and {} of the host", bytes_text(r.at("host_bytes"))) : "",
                     bytes_text(r.at("arena_bytes")), bytes_text(r.at("constants_bytes")));
+    if (const std::string gpu = gpu_text(r); !gpu.empty()) out += gpu + "\n\n";
     out += mesh_text(r);
     const std::vector<std::string> notes = passes::notes_of(r.value("notes", std::vector<std::string>()));
     for (const std::string& note : notes) out += "note: " + note + "\n";

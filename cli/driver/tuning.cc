@@ -159,6 +159,7 @@ Result<Tuning> read_tuning(const std::string& path) {
       auto target = ir::find_target(shortened(trim(text.substr(7))));
       if (!target.ok()) return bad(number, target.errors()[0].message);
       section = target->name, gpu = target->is_cuda();
+      if (gpu && text.find(':') != text.npos) return bad(number, fmt::format("choices are for all GPUs of a target: `target {}`", section));
       out.choices[section];
       continue;
     }

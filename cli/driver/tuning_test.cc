@@ -70,6 +70,8 @@ TEST(Tuning, RefusalsNameTheLine) {
             "line 3: tuning file: `cublaslt` is a choice of GPUs, not of cpu:x86-64-v4; known there: generated, matmul, sgemm");
   EXPECT_EQ(read_tuning(write("nabla-tuning 2\ngemm = cublaslt\n")).errors()[0].help,
             "put it below a line `target sm_90a`, of what is compiled for");
+  EXPECT_EQ(refusal("nabla-tuning 2\ntarget sm_90a:H200\ngemm = generated\n"),
+            "line 2: tuning file: choices are for all GPUs of a target: `target sm_90a`");
   EXPECT_EQ(refusal("nabla-tuning 2\ntarget sm_90a\ngemm = fastest\n"),
             "line 3: tuning file: unknown choice `fastest`; known: generated, cublaslt");
   EXPECT_EQ(refusal("nabla-tuning 2\ntarget sm_90a\ngemm = sgemm\n"),

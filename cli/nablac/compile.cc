@@ -114,7 +114,8 @@ void add_compile(CLI::App& app, int& exit_code) {
   command->add_option("--emit", args->emit, "bundle, or exe: one executable that carries the bundle")
       ->check(CLI::IsMember({"bundle", "exe"}));
   command->add_option("--target", args->module.compile.target,
-                      "cpu, cpu:x86-64-v3, cpu:x86-64-v4, cpu:native, sm_80, sm_90a...; or a list: a program each");
+                      "cpu, cpu:x86-64-v3, cpu:x86-64-v4, cpu:native, sm_80, sm_90a, sm_90a:H200 (predicts an H200)...; or a "
+                      "list: a program each");
   args->module.add(*command);
   command->add_option("--jobs", args->module.compile.jobs, "compiler processes; default: one per CPU")
       ->check(CLI::Range(1, 1024));

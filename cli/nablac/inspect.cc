@@ -45,7 +45,11 @@ Result<std::string> report_in(const format::Bundle& bundle, const std::string& m
 Result<std::string> report_of(const format::Bundle& bundle, const format::BundleClass& of, const std::string& target) {
   std::string first = NABLA_TRY(report_in(bundle, of.folder + "report.json"));
   if (target.empty()) return first;
-  std::string wanted = NABLA_TRY(ir::find_target(target)).name, known = driver::target_of_report(first);
+  const ir::Target asked = NABLA_TRY(ir::find_target(target));
+  std::string wanted = asked.name, known = driver::target_of_report(first);
+  if (asked.is_cuda() && target != wanted)
+    return option_error(fmt::format("leave the GPU out, or compile with --target {}", target),
+                        "--target {}: the times of {} were predicted when it was compiled", target, bundle.what());
   if (known == wanted) return first;
   for (const format::ZipMember& m : bundle.members()) {
     if (!m.name.starts_with(of.folder + "report_")) continue;

@@ -91,6 +91,15 @@ TEST(Inspect, OptionsOfModulesAreThoseOfCompile) {
   EXPECT_NE(shown({"--no-library"}).find("\n1 kernel\n"), std::string::npos);
 }
 
+// Times of a bundle are those that were predicted when it was compiled.
+TEST(Inspect, ABundleIsNotPredictedAnew) {
+  const ProgramT program = format::small_program();
+  Outcome o = inspect({&program}, {{"report.json", R"({"report_version": 5, "target": "sm_90a"})"}}, {"--target", "sm_90a:H200"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_EQ(o.err, "error[E0901]: --target sm_90a:H200: the times of m.nbundle were predicted when it was compiled\n"
+                   "   = help: leave the GPU out, or compile with --target sm_90a:H200\n");
+}
+
 // The report of the target that is asked for is looked for among all of them.
 TEST(Inspect, ADamagedReportOfAnotherTargetIsNamed) {
   ProgramT first = format::small_program(), second = format::small_program();

@@ -59,7 +59,7 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   command->add_option("--data-axes", args->options.data_axis,
                       "dp or rep,dp: axes of the mesh along which the batch lies [dp, or the first]; where given, in rows of "
                       "found layouts too, which else lay out the batch themselves");
-  command->add_option("--target", args->options.compile.target, "what predictions are for [cpu]");
+  command->add_option("--target", args->options.compile.target, "what predictions are for, such as sm_90a:H200 [cpu]");
   command
       ->add_option("--tuning", args->options.compile.tuning_file, "tuning file that nablac tune wrote: rates of the machine that runs it")
       ->check(file_name());

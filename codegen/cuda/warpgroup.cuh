@@ -45,7 +45,7 @@ NB_FN void nb_wg_fence() {}
 NB_FN void nb_wg_commit() { nb_emu_wgmma_commit(); }
 template <int groups> NB_FN void nb_wg_wait() { nb_emu_wgmma_wait(groups); }
 template <int fragments> NB_FN void nb_wg_hold(float (&)[1][fragments][4]) {}
-NB_FN void nb_wg_see_copies() {}
+NB_FN void nb_wg_see_copies() { nb_emu_fence_async(); }
 NB_FN void nb_wg_together() {}
 // d += A B, `step` x 16 elements of k: 64 rows of A, those of this warpgroup; a lane's results lie as those of mma.m16n8k16.
 template <bool a_k_fast, bool b_k_fast, int fragments, class T>

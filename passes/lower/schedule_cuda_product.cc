@@ -11,6 +11,8 @@ using namespace kernel_ir;  // NOLINT: this file schedules kernel_ir
 
 namespace {
 
+constexpr int kStagesAlone = 6;  // 197 KB of tiles of 128 x 128
+
 class ProductScheduler {
  public:
   ProductScheduler(const Product& p, const ir::Target& target) : p_(p), target_(target) {}
@@ -64,6 +66,8 @@ class ProductScheduler {
     // The wider tile reads its factors less often, and leaves no room for a second block.
     bool wide = most(p_.c.n) > 128 && tiles(128, 256).bounds().min >= target_.cuda.multiprocessors;
     int rows = 128, columns = wide ? 256 : 128, beside = wide ? 1 : 2, stages = wide ? 4 : 3;
+    // If there are no more blocks than multiprocessors, each runs alone on one: the memory of a second block holds tiles on their way.
+    if (!wide && tiles(rows, columns).bounds().max <= target_.cuda.multiprocessors) beside = 1, stages = kStagesAlone;
     int threads = rows / kWarpgroupRows * kWarpgroupThreads;
     return of({ProductMapping::By::kWarpgroups, rows, columns, stages}, threads, warpgroup_shared_bytes(stages, rows + columns), beside);
   }

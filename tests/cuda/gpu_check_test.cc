@@ -149,10 +149,24 @@ TEST(GpuCheck, HasEveryLine) {
   EXPECT_GE(launches[0]["kernels"], 6);
   EXPECT_NE(table.find("kernel_in_a_graph_us"), string::npos);
   ASSERT_GE(ceilings.size(), 15u);
+  int by_library = 0;
   for (const json& c : ceilings) {
     EXPECT_GT(c["value"].get<double>(), 0);
+    // Each run launches the work several times, and the row says by which code.
+    EXPECT_EQ(c["launches"], 2) << c;
+    ASSERT_FALSE(c["algorithms"].empty()) << c;
+    const bool library = c["name"].get<string>().starts_with("library_product");
+    if (library && c["algorithms"][0].get<string>().starts_with("2 x gemm ")) {
+      EXPECT_NE(c["algorithms"][0].get<string>().find(" | record Fake GPU | "), string::npos) << c;
+      ++by_library;
+    }
+    if (c["name"] == "generated_product_bf16_4096") {
+      EXPECT_NE(c["algorithms"][0].get<string>().find(": product tensor_cores tile "), string::npos) << c;
+      EXPECT_TRUE(c["algorithms"][0].get<string>().starts_with("2 x ")) << c;
+    }
     EXPECT_NE(table.find(c["name"].get<string>()), string::npos);
   }
+  EXPECT_GT(by_library, 0);
   std::vector<json> training = rows_of(lines, "training"), kernels = rows_of(lines, "kernels");
   ASSERT_EQ(training.size(), 1u);
   EXPECT_EQ(training[0]["name"], "gpt2");

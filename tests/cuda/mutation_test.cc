@@ -113,7 +113,8 @@ void expect_all_noticed(const Kernel& k, const CudaKernel& healthy, std::vector<
 }
 
 const std::regex kBarrier(
-    R"((nb_sync<\w+>|nb_(cp|wg)_wait<\w+>|nb_(cp|wg)_commit|__syncthreads|__syncwarp)\(\);|nb_copies_(wait|expect)\([^;]*\);)");
+    R"((nb_sync<\w+>|nb_(cp|wg)_wait<\w+>|nb_(cp|wg)_commit|nb_wg_see_copies|__syncthreads|__syncwarp)\(\);)"
+    R"(|nb_copies_(wait|expect)\([^;]*\);)");
 
 // The text once for each barrier, without it.
 std::vector<std::pair<std::string, std::string>> without_each_barrier(const std::string& text) {
@@ -164,9 +165,9 @@ std::string halves_of(const char* a, const char* b) {
                      a, b);
 }
 
-// Five tiles of k for warpgroups, so that slots of shared memory are filled again.
-std::string five_tiles() {
-  return replaced(replaced(replaced(halves_of("40, 136", "136, 72"), "136", "264"), "72", "136"), "40", "72");
+// Nine tiles of k for warpgroups, so that the six slots of shared memory are filled again.
+std::string nine_tiles() {
+  return replaced(replaced(replaced(halves_of("40, 136", "136, 72"), "136", "520"), "72", "136"), "40", "72");
 }
 
 std::vector<Subject> subjects() {
@@ -223,8 +224,8 @@ std::vector<Subject> subjects() {
       {"copied_ahead_by_columns", replaced(halves_of("136, 40", "136, 72"), "a[m, k]", "a[k, m]"), 7},
       {"copied_ahead_in_tf32", replaced(replaced(halves_of("40, 136", "136, 72"), "bf16", "f32"), "136", "52"), 7,
        true},
-      {"by_the_copy_engine", five_tiles(), 10, false, true},
-      {"by_warpgroups", five_tiles(), 10},
+      {"by_the_copy_engine", nine_tiles(), 11, false, true},
+      {"by_warpgroups", nine_tiles(), 11},
   };
 }
 
@@ -326,6 +327,21 @@ TEST(ScanByABlock, EveryBarrierIsMissed) {
   for (const auto& [what, text] : parts) mutant(what, text);
   mutant("totals in one place", replaced(body, "turn ^= 1", "turn ^= 0"));
   expect_all_noticed(k, healthy, std::move(mutants));
+}
+
+// The fence by which wgmma sees tiles that threads have copied.
+TEST(AttentionByWarpgroups, TheFenceIsMissed) {
+  Kernel k = parse_kernel(R"(kernel @forward(in q: bf16[1,1,70,64], in k: bf16[1,1,70,64], in v: bf16[1,1,70,64],
+    out y: bf16[1,1,70,64], out lse: f32[1,1,70]) {
+  procedure attention(outer=1, count=70, inner=1, heads=1, kv_heads=1, keys=70, features=64, out=64, causal=1, mask_batch=0,
+    mask_heads=0, scale=1056964608, streams=0, least=0, kept=1065353216, diagonal=0, word=0, word_batch=0, word_head=0, word_query=0)
+})",
+                          "forward")
+                 .value();
+  CudaKernel healthy = printed(k);
+  const std::string prelude = prelude_of(healthy), fence = "    By::see_copies();\n";
+  ASSERT_NE(prelude.find(fence), std::string::npos);
+  expect_all_noticed(k, healthy, {{"without the fence", healthy, replaced(prelude, fence, "")}});
 }
 
 // Those of matrices and Fourier transforms, between steps and between rows.

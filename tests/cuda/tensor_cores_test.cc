@@ -83,6 +83,32 @@ INSTANTIATE_TEST_SUITE_P(Sizes, WidestTiles, testing::ValuesIn(widest_sizes()),
                            return fmt::format("{}x{}x{}", info.param.m, info.param.n, info.param.k);
                          });
 
+// As many tiles of k as shared memory holds wait in a ring, whose slots are filled again when k has more tiles: six where each block has
+// a multiprocessor of its own, three where two blocks share one, four of the widest tiles.
+TEST(TensorCores, RingsOfTilesAreAsDeepAsSharedMemoryAllows) {
+  struct Case {
+    int stages, multiprocessors;
+    int64_t m, n, k;
+  };
+  for (const Case& c : {Case{6, 132, 72, 136, 520}, Case{3, 1, 136, 96, 264}, Case{4, 1, 72, 264, 328}}) {
+    ir::Target target = gpu();
+    target.cuda.multiprocessors = c.multiprocessors;
+    const std::string text = fmt::format(R"(kernel @product(in a: bf16[{0},{2}], in b: bf16[{2},{1}], out y: f32[{0},{1}]) {{
+  axes m = {0}, n = {1}, k = {2}
+  contract acc[m, n]: f32 = sum(k) convert.f32(a[m, k]) * convert.f32(b[k, n])
+  store y[m, n] over m, n = acc[m, n]
+}})",
+                                         c.m, c.n, c.k);
+    SCOPED_TRACE(text);
+    codegen::CudaKernel code = print_for_gpu(parse_kernel(text, "product").value(), "nk_product", target, true).value();
+    EXPECT_NE(code.text.find(fmt::format("nb_copies_begin<{}>", c.stages)), std::string::npos) << code.text;
+    const int blocks = c.stages == 3 ? 2 : 1;
+    EXPECT_LE(blocks * (code.grids[0].shared_bytes + 1024), target.cuda.shared_bytes);
+    EXPECT_LE(code.grids[0].shared_bytes, target.cuda.block_shared_bytes);
+    expect_text(text, target);
+  }
+}
+
 // Factors are rounded to nearest: with 1 + 2^-11 on both sides truncation would give 1.
 TEST(TensorCores, FactorsAreRoundedToTf32OnlyWhereTheTargetSaysSo) {
   Kernel k = parse_kernel(R"(kernel @product(in a: f32[16,16], in b: f32[16,16], out y: f32[16,16]) {

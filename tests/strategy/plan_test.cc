@@ -98,6 +98,25 @@ TEST(Plan, RowsWithTheSameLayoutsAreMarked) {
   EXPECT_NE(driver::plan_json(*rows).find("\"same_layouts_as\""), std::string::npos);
 }
 
+// Several GPUs run code for sm_90a. Times are for one of them, which the table names, and which the target may name.
+TEST(Plan, TimesAreForTheGpuThatTheTargetNames) {
+  auto planned = [](const char* target) {
+    driver::PlanOptions options{.ranks = 1};
+    options.compile.target = target;
+    return driver::plan_of(chain("dp=1"), options).value();
+  };
+  const auto h100 = planned("sm_90a"), h200 = planned("sm_90a:H200"), cpu = planned("cpu");
+  // Rows of 64 features wait for memory alone: 4,800 GB/s are 1.43 times 3,350.
+  EXPECT_NEAR(h100[0].compute_us / h200[0].compute_us, 4800.0 / 3350, 0.01);
+  const std::string of_h100 = driver::plan_text(h100, driver::kNoLimit), of_h200 = driver::plan_text(h200, driver::kNoLimit);
+  EXPECT_TRUE(of_h100.ends_with("\ntimes are predicted for H100 (132 multiprocessors, 3000 GB/s of memory); the code runs on H100, H200: "
+                                "compile with --target sm_90a:GPU to name another\n"))
+      << of_h100;
+  EXPECT_TRUE(of_h200.ends_with("\ntimes are predicted for H200 (132 multiprocessors, 4320 GB/s of memory)\n")) << of_h200;
+  EXPECT_NE(driver::plan_json(h200).find("\"predicted_for\""), std::string::npos);
+  EXPECT_EQ(driver::plan_text(cpu, driver::kNoLimit).find("predicted"), std::string::npos);
+}
+
 TEST(Plan, RowsThatCannotBeSayWhy) {
   ir::Module m = chain("dp=1");
   ir::Function f = *m.find("step");

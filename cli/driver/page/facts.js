@@ -10,6 +10,7 @@ const entries = report.entries || [];
 const stateLeaves = report.state || [];
 const libraryCalls = report.library_calls || [];
 const gpu = report.machine.multiprocessors !== undefined;
+const gpuName = report.machine.gpu ?? report.machine.gpus;  // for which times are predicted
 const chosen = {};  // symbol -> value
 for (const s of symbols) chosen[s.name] = s.max;
 Object.assign(chosen, data("chosen-sizes"));

@@ -188,7 +188,7 @@ function drawOverview() {
         fact(
             "bytes moved", bytesText(moved), plural(e.instructions, "instruction"),
             "bytes_moved"),
-        gpu ? fact("least time", timeText(entryNumber(e, "least_us")), `on ${report.machine.gpus}`, "least_us") : null,
+        gpu ? fact("least time", timeText(entryNumber(e, "least_us")), `on ${gpuName}`, "least_us") : null,
         fact(
             "FLOP for a byte", intensityText(flops, moved),
             `${flops < report.machine.ridge * moved ? "bytes decide: under" : "products decide: over"} the ridge of ${
@@ -215,7 +215,7 @@ function drawOverview() {
           h("p", {class: "quiet"},
             "Reads and writes count state leaves. Temporaries: what is alive at the peak, at these sizes. " +
                 (gpu ? `Least time: what the bytes and the products of all its kernels and library calls need on ${
-                           report.machine.gpus}, one after the other. ` :
+                           gpuName}, one after the other. ` :
                        "") +
                 "Peak: state and the room that is planned for temporaries. A loop counts its trips, a branch its costlier side" +
                 (entries.some((x) => x.at_least) ? ", a while one round (≥)." : ".")),

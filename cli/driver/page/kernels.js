@@ -124,7 +124,7 @@ const kernelView = {
           `${functionTitle(view.current)} runs ${
               plural(rows.filter((r) => r.kind === "kernel").length, "generated kernel")} and ${
               plural(rows.filter((r) => r.kind === "library").length, "kind")} of library call. `,
-          gpu ? `Least time: what the bytes and the products of all runs need on ${report.machine.gpus} (${
+          gpu ? `Least time: what the bytes and the products of all runs need on ${gpuName} (${
                     report.machine.copy_gbs} GB/s, ${report.machine.f32_tflops} TFLOP/s in f32, ${
                     report.machine.tensor_tflops} on tensor cores). ` :
                 `Fits: the cache of the target that holds all bytes of a run (L1 ${

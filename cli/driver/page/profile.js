@@ -56,7 +56,7 @@ const profileView = {
         h("p", {class: "quiet"},
           `${entry.entry}: ${timeText(us)} a run, the median of ${entry.runs}; ${
               timeText(Math.max(0, us - rows_us))} of it between instructions. Least time: what the FLOPs or the bytes ` +
-              (gpu ? `need on ${report.machine.gpus}.` : "need by the rates that were measured on the same machine.")),
+              (gpu ? `need on ${gpuName}.` : "need by the rates that were measured on the same machine.")),
         sortable("profile-table", columns, rows, this.state));
   },
 };

@@ -374,10 +374,11 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
                    reduce_dtype=None, allow_idle_axes=False):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
-    target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine. load: False returns the report's JSON
-    instead, as where the bundle cannot run here (E0605, E0606). library: False generates every kernel. max_bytes, such
-    as "256MiB": E0402 where the arena would be larger. tf32: GPUs may round the factors of float32 products. tuning: a
-    file that `nablac tune` wrote. buckets, specialize: lists of sizes such as "batch=8,64", as nablac's options.
+    target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine, and "sm_90a:H200" predicts the times of an
+    H200. load: False returns the report's JSON instead, as where the bundle cannot run here (E0605, E0606). library:
+    False generates every kernel. max_bytes, such as "256MiB": E0402 where the arena would be larger. tf32: GPUs may
+    round the factors of float32 products. tuning: a file that `nablac tune` wrote. buckets, specialize: lists of sizes
+    such as "batch=8,64", as nablac's options.
 
     Ranks: mesh, {"dp": 4, "tp": 2} or a DeviceMesh, makes a program for eight, which a loaded bundle runs on threads,
     with whole arrays in and out. data_axes: those along which inputs are cut in their first dimension. zero: 1 or 2

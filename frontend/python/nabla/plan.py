@@ -12,8 +12,8 @@ class Plan:
     """What a program costs on meshes and under ZeRO's stages. `rows` are dicts: mesh, ranks, zero, auto (True: laid
     out as auto_shard finds best, whatever zero), and state_bytes, memory_bytes (of a rank), host_bytes (of its state,
     in the host's memory), transfer_us (of copies of that), sent_bytes (by a rank, in a step), work (of all ranks, in
-    units of what one alone computes), exchange_us, compute_us, step_us, or refusal; the quickest first, and one rank
-    alone last, to compare with. It prints as a table."""
+    units of what one alone computes), exchange_us, compute_us, step_us, or refusal, and for a GPU target predicted_for,
+    the GPU that times are for; the quickest first, and one rank alone last, to compare with. It prints as a table."""
 
     def __init__(self, rows, text):
         self.rows, self._text = rows, text
@@ -29,7 +29,8 @@ def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=
 
     axes: names of the mesh's axes, by default only "dp". data_axes: those of the batch, by default "dp", or the first;
     where given, of the rows of auto_shard too, which else lays out the batch itself.
-    entry: whose run is a step, by default the first that computes gradients. target: what predictions are for.
+    entry: whose run is a step, by default the first that computes gradients. target: what predictions are for,
+    such as "sm_90a:H200".
     layouts, microbatches, offload: as in compile_bundle. max_bytes, such as "256MiB": rows that need more memory are
     printed last, and found layouts keep within; the host's does not count. tuning: file that `nablac tune` wrote:
     rates of the machine that runs it.

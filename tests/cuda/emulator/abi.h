@@ -60,6 +60,8 @@ struct NbEmuHost {
   bool (*wgmma_next)(int groups_left, NbEmuWgmma* out);
   /// Copies the sums that a product adds to from or to where they wait.
   void (*wgmma_sums)(const NbEmuWgmma* of, float* sums, bool store);
+  /// fence.proxy.async: what this thread has written, or has seen written, in shared memory may be read by wgmma and overwritten by TMA.
+  void (*fence_async)();
   void (*note_atomic)(void* at, unsigned long bytes);
   // The checked variant alone:
   void (*note_access)(void* at, unsigned long bytes, bool write, void* pc);

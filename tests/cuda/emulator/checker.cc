@@ -41,6 +41,7 @@ void Checker::begin_block(int threads, char* fixed, char* fixed_end, char* dynam
   prepare(fixed_, fixed_shadow_, fixed, fixed_end, "static shared memory");
   prepare(dynamic_, dynamic_shadow_, dynamic, dynamic_end, "dynamic shared memory");
   clocks_.assign((threads + 31) / 32, Clocks{});
+  fences_.assign(static_cast<size_t>(threads), {});
   for (Clocks& c : clocks_) std::fill(std::begin(c.own), std::end(c.own), 1);
   if (count_warps_) costs_.begin_block(threads);
 }
@@ -83,6 +84,18 @@ bool Checker::read_before(const Shadow& s, int thread) const {
   return true;
 }
 
+// Between a write by the generic proxy and this thread's access by the asynchronous one there is a fence of either of the two
+// threads: after the write, and before a barrier if the fence is the writer's; after the barrier if it is this thread's.
+bool Checker::fenced_before(const Shadow& s, int thread) const {
+  const std::vector<Fence>& own = fences_[thread];
+  if (s.write_thread != kMany && s.write_fences < fences_[s.write_thread].size()) {
+    const Fence& first = fences_[s.write_thread][s.write_fences];
+    const bool same_warp = s.write_thread / 32 == thread / 32;
+    if (s.write_thread == thread || first.epoch != epoch_ || (same_warp && knows(thread, s.write_thread % 32, first.clock))) return true;
+  }
+  return !own.empty() && own.back().epoch > s.write_epoch;
+}
+
 void Checker::note_read(Shadow& s, int thread) {
   int16_t warp = static_cast<int16_t>(thread / 32);
   uint32_t bit = 1u << thread % 32, clock = clocks_[warp].own[thread % 32];
@@ -98,7 +111,7 @@ void Checker::note_read(Shadow& s, int thread) {
   }
 }
 
-void Checker::note_write(Shadow& s, int thread, Access kind) {
+void Checker::note_write(Shadow& s, int thread, Access kind, Proxy proxy) {
   bool atomic = kind == Access::kAtomic;
   bool several = atomic && s.by_atomic && !written_before(s, thread);
   bool other_block = several && s.write_block != blocks_;
@@ -110,9 +123,11 @@ void Checker::note_write(Shadow& s, int thread, Access kind) {
   if (!atomic) s.read_block = 0;
   if (kind != Access::kCopyIssued) s.initialised = true;
   s.copying = kind == Access::kCopyIssued;
+  s.generic = proxy == Proxy::kGeneric;
+  s.write_fences = static_cast<uint32_t>(fences_[thread].size());
 }
 
-bool Checker::check_byte(Shadow& s, const Region& r, const void* at, Access kind, int thread, const void* pc) {
+bool Checker::check_byte(Shadow& s, const Region& r, const void* at, Access kind, Proxy proxy, int thread, const void* pc) {
   bool read = kind == Access::kRead, atomic = kind == Access::kAtomic;
   auto say = [&](const char* what, const std::string& text) {
     fault_(what, fmt::format("{} of {} {}", verb(kind), r.place(at), text), pc);
@@ -148,6 +163,12 @@ bool Checker::check_byte(Shadow& s, const Region& r, const void* at, Access kind
     s.read_block = 0;
     return false;
   }
+  if (proxy == Proxy::kAsync && r.shared && s.generic && !fenced_before(s, thread)) {
+    say("proxy", fmt::format("by {}, which {} has written by stores or cp.async: fence.proxy.async, then a barrier, comes between",
+                             read ? "wgmma" : "TMA", s.write_thread == kMany ? "an atomic" : fmt::format("thread {}", s.write_thread)));
+    s.generic = false;
+    return false;
+  }
   return true;
 }
 
@@ -166,7 +187,7 @@ bool Checker::outside(const void* at, int64_t bytes, Access kind, const void* pc
   return false;
 }
 
-bool Checker::access(int thread, const void* at, int64_t bytes, Access kind, const void* pc) {
+bool Checker::access(int thread, const void* at, int64_t bytes, Access kind, Proxy proxy, const void* pc) {
   const char* p = static_cast<const char*>(at);
   const Region* r = fixed_.holds(p) ? &fixed_ : dynamic_.holds(p) ? &dynamic_ : memory_.find(p);
   if (!r) return outside(at, bytes, kind, pc);
@@ -185,8 +206,8 @@ bool Checker::access(int thread, const void* at, int64_t bytes, Access kind, con
   Shadow* s = r->shadow + (p - r->begin);
   bool fine = true;
   for (int64_t i = 0; i < bytes; ++i) {
-    fine = fine && check_byte(s[i], *r, p + i, kind, thread, pc);
-    kind == Access::kRead ? note_read(s[i], thread) : note_write(s[i], thread, kind);
+    fine = fine && check_byte(s[i], *r, p + i, kind, proxy, thread, pc);
+    kind == Access::kRead ? note_read(s[i], thread) : note_write(s[i], thread, kind, proxy);
   }
   return true;
 }

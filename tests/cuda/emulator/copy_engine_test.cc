@@ -105,12 +105,34 @@ TEST(CopyEngine, MisuseIsFound) {
   finds(kernel("nb_copy_box(room, map0_, there, 0, 0);", kWait), "of 2 dimensions with a tensor map that is none, or has others");
 }
 
-// One product of a warpgroup: 64 x 8 sums of ones over 64 elements of k, into which `body` puts what may be wrong.
-std::string product(const std::string& body) {
+// Threads fill a tile before TMA does. `fence` stands between their stores and the barrier, `later` between the barrier and TMA.
+std::string filled_by_threads(const std::string& fence, const std::string& later = "") {
+  return kernel("room[t % 2 * 1024 + threadIdx.x] = 7; " + fence + " __syncthreads(); " + later, kWait);
+}
+
+TEST(CopyEngine, StoresOfThreadsAreFencedBeforeTmaWritesThere) {
+  const std::string fence = "nb_wg_see_copies();", elsewhere = "if (threadIdx.x == 5) ";
+  auto found = [](const std::string& text, bool late) { return run(text, true, {Order::kForward, 1, late}).report.str(); };
+  const std::string what = "by TMA, which thread 0 has written by stores or cp.async: fence.proxy.async, then a barrier, comes between";
+  for (bool late : {false, true}) {
+    EXPECT_EQ(found(filled_by_threads(fence), late), "");
+    EXPECT_EQ(found(filled_by_threads("", fence), late), "");  // the thread that asks for the box has seen all stores
+    EXPECT_NE(found(filled_by_threads(""), late).find(what), std::string::npos);
+    // A fence of another thread, and one before the stores, order nothing.
+    EXPECT_NE(found(filled_by_threads("", elsewhere + fence), late).find("proxy: "), std::string::npos);
+    EXPECT_NE(found(kernel(fence + " room[t % 2 * 1024 + threadIdx.x] = 7; __syncthreads();", kWait), late).find("proxy: "),
+              std::string::npos);
+  }
+}
+
+// One product of a warpgroup: 64 x 8 sums of ones over 64 elements of k, into which `body` puts what may be wrong. `fence` stands
+// between the stores of the factors and the barrier.
+std::string product(const std::string& body, const std::string& fence = "nb_wg_see_copies();") {
   return std::string(codegen::cuda_prelude()) + R"(
 extern "C" __global__ void boxes(const unsigned short* x, unsigned short* y, const __grid_constant__ nb_tensor_map map0_) {
   NB_SHARED_TILES(nb_bf16, room);
   for (int i = threadIdx.x; i < 128 * 64; i += 128) room[i] = nb_narrow(nb_bf16{}, 1.0f);
+  )" + fence + R"(
   __syncthreads();
   float d[1][1][4] = {};
   )" + body + R"(
@@ -146,6 +168,24 @@ TEST(Wgmma, SumsAreThereAfterTheWaitForTheirGroup) {
       twice + "__syncthreads(); for (int i = threadIdx.x; i < 64 * 64; i += 128) room[i] = nb_narrow(nb_bf16{}, 2.0f); "
               "__syncthreads(); nb_wg_wait<0>();";
   EXPECT_NE(right(overwritten, true), "512 of 512");
+}
+
+// wgmma reads shared memory by another way than stores write it (the asynchronous proxy).
+TEST(Wgmma, ReadsStoresOfThreadsThatAFenceHasShownIt) {
+  const std::string body = std::string(kProduct) + kProduct + "nb_wg_wait<0>();";
+  auto found = [](const std::string& text, bool late) { return run(text, true, {Order::kForward, 1, late}, 128).report.str(); };
+  for (bool late : {false, true}) {
+    EXPECT_EQ(found(product(body), late), "");
+    EXPECT_EQ(found(product("nb_wg_see_copies(); " + body, ""), late), "");
+    EXPECT_NE(found(product(body, ""), late).find("by wgmma, which thread 0 has written by stores or cp.async"), std::string::npos);
+    EXPECT_NE(found(product(body, "if (threadIdx.x != 9) nb_wg_see_copies();"), late).find("by wgmma, which thread 9 has written"),
+              std::string::npos);
+    // Copies of cp.async are there after the wait for them: a fence before it is too early.
+    const std::string copied = "nb_cp_async_16(room + threadIdx.x * 8, (const nb_bf16*)x + threadIdx.x * 8); nb_cp_commit(); ";
+    const std::string wait = "nb_cp_wait<0>(); ", fence = "nb_wg_see_copies(); ";
+    EXPECT_EQ(found(product(copied + wait + fence + "__syncthreads(); " + body), late), "");
+    EXPECT_NE(found(product(copied + fence + wait + "__syncthreads(); " + body), late).find("proxy: "), std::string::npos);
+  }
 }
 
 TEST(CopyEngine, MapsAreMadeByTheDriversRules) {

@@ -282,6 +282,7 @@ TEST(Emulator, LaunchesSayWhatTheyLack) {
   void *x = machine.allocate(16, "x"), *extents = machine.allocate(8, "extents");
   machine.write(extents, &n, sizeof(n));
   EXPECT_TRUE(reports(machine.launch(*object, "f", {1, 2000}, {&x, &extents}, {}), "1 blocks of 2000 threads"));
+  EXPECT_TRUE(reports(machine.launch(*object, "f", {1, 1, 232449}, {&x, &extents}, {}), "no GPU has more than 232448"));
   EXPECT_TRUE(reports(machine.launch(*object, "f", {1, 1}, {&x, &extents}, {}), "bounds: a write next to `x`"));
   auto bad = Object::compile("extern \"C\" __global__ void f(int* x) { x = y; }\n", false);
   ASSERT_FALSE(bad.ok());

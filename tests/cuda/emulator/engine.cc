@@ -11,6 +11,7 @@ namespace nabla::emulator {
 
 namespace {
 constexpr size_t kMostFindings = 40, kMostThreads = 1024;
+constexpr size_t kMostShared = 227 << 10;  // of a block, on the GPU that has most (sm_90, sm_100)
 constexpr size_t kTail = 64 << 10;  // after dynamic shared memory: no other memory's first bytes
 }  // namespace
 
@@ -43,6 +44,10 @@ Engine::Engine() {
   host_.wgmma_commit = [] { ++get().threads_[get().current_].committed; };
   host_.wgmma_next = [](int left, NbEmuWgmma* out) { return get().wgmma_next(left, *out); };
   host_.wgmma_sums = [](const NbEmuWgmma* of, float* sums, bool store) { get().wgmma_sums(*of, sums, store); };
+  host_.fence_async = [] {
+    Engine& e = get();
+    if (e.checker_) e.checker_->proxy_fence(e.current_);
+  };
   host_.note_atomic = [](void* at, unsigned long bytes) { get().note(at, bytes, Access::kAtomic, NB_PC); };
   host_.note_access = [](void* at, unsigned long bytes, bool write, void* pc) {
     get().note(at, bytes, write ? Access::kWrite : Access::kRead, pc);
@@ -308,6 +313,7 @@ bool Engine::wgmma_next(int left, NbEmuWgmma& out) {
 }
 
 void Engine::wgmma_sums(const NbEmuWgmma& of, float* sums, bool store) {
+  threads_[current_].multiplies = !store;  // sums are taken before a product and put back after it
   std::vector<float>& values = std::ranges::find(threads_[current_].sums, of.d, &Sums::at)->values;
   store ? std::memcpy(values.data(), sums, of.count * sizeof *sums) : std::memcpy(sums, values.data(), of.count * sizeof *sums);
 }
@@ -344,7 +350,7 @@ void Engine::settle(CopyBarrier& b) {
   for (const Copy& c : b.open) {
     std::memcpy(c.to, c.from, c.bytes);
     std::memset(static_cast<char*>(c.to) + c.bytes, 0, c.zeros);
-    if (checker_) checker_->access(c.thread, c.to, c.bytes + c.zeros, Access::kCopyDone, c.pc);
+    if (checker_) checker_->access(c.thread, c.to, c.bytes + c.zeros, Access::kCopyDone, Proxy::kAsync, c.pc);
     b.bytes -= c.bytes + c.zeros;
   }
   b.open.clear();
@@ -402,19 +408,20 @@ void Engine::copy_box(void* at, void* shared, const NbEmuTensorMap* map, const i
 // 16 bytes of a row of a box, of which `there` lie in the array.
 void Engine::copy_row(CopyBarrier& b, char* to, const char* from, int64_t there, const void* pc) {
   if (there > 0) note(from, there, Access::kRead, pc);
-  note(to, 16, Access::kCopyIssued, pc);
+  note(to, 16, Access::kCopyIssued, pc, Proxy::kAsync);
   b.open.push_back({to, from, static_cast<int>(there), pc, current_, static_cast<int>(16 - there)});
 }
 
 // ---- What the checker hears
-void Engine::note(const void* at, unsigned long bytes, Access kind, const void* pc) {
+void Engine::note(const void* at, unsigned long bytes, Access kind, const void* pc, Proxy proxy) {
   if (!checker_ || finishing_ || current_ < 0 || stacks_.holds(stack_, at)) return;
+  if (kind == Access::kRead && threads_[current_].multiplies) proxy = Proxy::kAsync;
   if (at >= &host_ && at < &host_ + 1) return;  // the words' own calls
   const NbEmuObject& o = *launch_.object;
   bool image = at >= o.image_begin && at < o.image_end && !(at >= o.shared_begin && at < o.shared_end);
   if (image && kind == Access::kRead) return;  // constants
   // What lies outside must not be touched: it may be anybody's.
-  if (!checker_->access(current_, at, static_cast<int64_t>(bytes), kind, pc)) stop();
+  if (!checker_->access(current_, at, static_cast<int64_t>(bytes), kind, proxy, pc)) stop();
 }
 
 // ---- Blocks
@@ -481,6 +488,9 @@ void Engine::run(const Launch& launch, const Options& options, const Lines& line
   position_.blocks = {launch.blocks, 1, 1};
   if (launch.threads < 1 || launch.threads > kMostThreads || launch.blocks < 1)
     return fault("launch", fmt::format("{} blocks of {} threads", launch.blocks, launch.threads), nullptr);
+  if (launch.shared_bytes > kMostShared)
+    return fault("launch", fmt::format("{} bytes of shared memory for a block; no GPU has more than {}", launch.shared_bytes, kMostShared),
+                 nullptr);
   dynamic_.resize(launch.shared_bytes + kTail + 1024);
   uintptr_t shared = (reinterpret_cast<uintptr_t>(dynamic_.data()) + 1023) / 1024 * 1024;
   position_.shared = launch.shared_bytes ? reinterpret_cast<void*>(shared) : nullptr;

@@ -74,6 +74,7 @@ class Engine {
     std::vector<Product> products;  // that have not run
     unsigned committed = 0;         // groups of products
     int issued = 0;                 // products
+    bool multiplies = false;        // a product of wgmma runs: what is read now, tensor cores read
   };
   /// Lanes of a warp that meet under one mask.
   struct Meeting {
@@ -119,7 +120,7 @@ class Engine {
   bool wgmma_next(int left, NbEmuWgmma& out);
   void wgmma_sums(const NbEmuWgmma& of, float* sums, bool store);
   void check_warpgroups();
-  void note(const void* at, unsigned long bytes, Access kind, const void* pc);
+  void note(const void* at, unsigned long bytes, Access kind, const void* pc, Proxy proxy = Proxy::kGeneric);
   unsigned next_random();
 
   std::mutex one_at_a_time_;

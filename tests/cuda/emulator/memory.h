@@ -12,8 +12,10 @@ namespace nabla::emulator {
 struct Shadow {
   uint32_t write_block, write_epoch, write_clock;
   uint32_t read_block, read_epoch, read_clock, read_lanes;
+  uint32_t write_fences;            ///< how many fences of the asynchronous proxy the writer had executed before the write
   int16_t write_thread, read_warp;  ///< kMany: several
   bool initialised, by_atomic, copying;
+  bool generic;  ///< written by the generic proxy: by a store or by cp.async, and not by TMA
 };
 constexpr int16_t kMany = -1;
 

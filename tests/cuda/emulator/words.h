@@ -152,6 +152,7 @@ static __forceinline__ void nb_emu_cp_wait(int groups) { nb_emu_host->copy_wait(
 static __forceinline__ void nb_emu_barrier_init(void* at, unsigned count) { nb_emu_host->barrier_init(at, count); }
 static __forceinline__ void nb_emu_barrier_expect(void* at, unsigned bytes) { nb_emu_host->barrier_expect(at, bytes); }
 static __forceinline__ void nb_emu_barrier_wait(void* at, unsigned parity) { nb_emu_host->barrier_wait(at, parity); }
+static __forceinline__ void nb_emu_fence_async() { nb_emu_host->fence_async(); }
 template <class... Where>
 static __forceinline__ void nb_emu_copy_box(void* at, void* shared, const void* map, Where... where) {
   const int all[] = {where...};

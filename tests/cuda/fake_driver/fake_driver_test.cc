@@ -4,9 +4,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "runtime/device/cuda_driver.h"
+#include "runtime/format/sha256.h"
+#include "tests/cuda/emulator/object.h"
 
 namespace nabla::device {
 namespace {
@@ -225,6 +228,50 @@ TEST_F(FakeDriver, CodeOfAnotherChipOrOfANewerCudaIsRefused) {
   EXPECT_EQ(load(header(90 << 8, 8)), "CUDA_ERROR_INVALID_IMAGE");
   EXPECT_EQ(load("//\n.version 8.5\n.target sm_80\n"), "CUDA_ERROR_UNSUPPORTED_PTX_VERSION");
   unsetenv("NABLA_FAKE_CUDA_VERSION");
+}
+
+// Bytes of shared memory of a block, static and dynamic, by the CUDA C++ Programming Guide, table "Technical Specifications per Compute
+// Capability"; and the launches that no GPU takes.
+TEST_F(FakeDriver, LaunchesBeyondTheLimitsOfTheChipAreRefused) {
+  constexpr int kMaxDynamicShared = 8, kBlockShared = 97, kStatic = 1024;
+  const std::string image = header(0, 8), folder = testing::TempDir();  // for every chip
+  const char* text = "extern \"C\" __global__ void f(float* x) {\n  __shared__ float s[256];\n  *x = s[0];\n}\n";
+  auto object = emulator::compile_object(text, false);
+  ASSERT_TRUE(object.ok()) << to_string(object.errors());
+  const std::vector<uint8_t> bytes(image.begin(), image.end());
+  std::ofstream(folder + "/" + format::sha256_hex(bytes) + ".so", std::ios::binary) << *object;
+  setenv("NABLA_FAKE_CUDA", folder.c_str(), 1);
+  constexpr std::pair<const char*, int> kChips[] = {{"8.0", 163}, {"8.6", 99},   {"8.7", 163}, {"8.9", 99},
+                                                    {"9.0", 227}, {"10.0", 227}, {"12.0", 99}};  // KB
+  for (auto [capability, most] : kChips) {
+    SCOPED_TRACE(capability);
+    setenv("NABLA_FAKE_CUDA_CAPABILITY", capability, 1);
+    CudaModule module = nullptr;
+    CudaFunction f = nullptr;
+    ok(cuda().module_load(&module, image.c_str()));
+    ok(cuda().module_function(&f, module, "f"));
+    auto launch = [&](int shared, unsigned threads = 1, unsigned blocks = 1) {
+      void* arguments[] = {&memory_};
+      return name(cuda().launch(f, blocks, 1, 1, threads, 1, 1, static_cast<unsigned>(shared), stream_, arguments, nullptr));
+    };
+    int block = 0;
+    ok(cuda().device_attribute(&block, kBlockShared, device_.device));
+    EXPECT_EQ(block, most << 10);
+    // Above 48 KB a program has to ask for more.
+    EXPECT_EQ(launch((48 << 10) - kStatic), "CUDA_SUCCESS");
+    EXPECT_EQ(launch((48 << 10) - kStatic + 1), "CUDA_ERROR_INVALID_VALUE");
+    EXPECT_EQ(name(cuda().function_set(f, kMaxDynamicShared, block - kStatic + 1)), "CUDA_ERROR_INVALID_VALUE");
+    ok(cuda().function_set(f, kMaxDynamicShared, block - kStatic));
+    EXPECT_EQ(launch(block - kStatic), "CUDA_SUCCESS");
+    EXPECT_EQ(launch(block - kStatic + 1), "CUDA_ERROR_INVALID_VALUE");
+    EXPECT_EQ(launch(0, 1024), "CUDA_SUCCESS");
+    EXPECT_EQ(launch(0, 1025), "CUDA_ERROR_INVALID_VALUE");
+    EXPECT_EQ(launch(0, 0), "CUDA_ERROR_INVALID_VALUE");
+    EXPECT_EQ(launch(0, 1, 0x7fffffff), "CUDA_SUCCESS");
+    EXPECT_EQ(launch(0, 1, 0x80000000), "CUDA_ERROR_INVALID_VALUE");
+    EXPECT_EQ(launch(0, 1, 0), "CUDA_ERROR_INVALID_VALUE");
+  }
+  unsetenv("NABLA_FAKE_CUDA_CAPABILITY");
 }
 
 TEST_F(FakeDriver, AnImageThatIsNoCubinIsRefused) {
