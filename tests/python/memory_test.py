@@ -117,6 +117,17 @@ def test_ranges_of_large_numbers():
         nb.asarray([2 ** 64], "int64")
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_numbers_outside_of_a_given_dtype_are_refused(dtype):
+    bits, low = 8 * nb.DType.__members__[dtype].itemsize, dtype[0] == "i"
+    first, last = (-2 ** (bits - 1), 2 ** (bits - 1) - 1) if low else (0, 2 ** bits - 1)
+    for make in (lambda n: nb.asarray([n], dtype), lambda n: nb.asarray(n, dtype), lambda n: nb.full((1,), n, dtype)):
+        assert [make(n).tolist() in (n, [n]) for n in (first, last)] == [True, True]
+        for n in (first - 1, last + 1):
+            with pytest.raises((OverflowError, ValueError), match=f"{n} does not fit into"):
+                make(n)
+
+
 @pytest.mark.parametrize("make", [
     lambda: nb.realize(nb.zeros((2 ** 31, 2 ** 31))), lambda: repr(nb.zeros((2 ** 62, 4))),
     lambda: nb.tile(nb.ones(3), 2 ** 60),

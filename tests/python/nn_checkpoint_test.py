@@ -333,3 +333,12 @@ def test_reshaped_by_name(tmp_path):
         nn.load(net, path, names={"fc.weight": "0.weight.T", "fc.bias": "0.bias"})
     with pytest.raises(nn.CheckpointError, match='names={\'w\': "w.T"} takes it'):
         nn.load({"w": nb.zeros((2, 3))}, path, names={"fc.weight": "w", "fc.bias": None})
+
+
+def test_python_ints_of_a_checkpoint_have_64_bits(tmp_path):
+    path = str(tmp_path / "c.safetensors")
+    for number in (-2**63, 2**63 - 1, 2**63, 2**64 - 1):
+        nn.save_checkpoint(path, {"seed": number})
+        assert nn.load_checkpoint(path, {"seed": 0})[0]["seed"] == number
+    with pytest.raises(ValueError, match=f"{2**64} does not fit into 64 bits"):
+        nn.save_checkpoint(path, {"seed": 2**64})

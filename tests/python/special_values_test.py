@@ -197,6 +197,44 @@ def test_statistics_of_float16(wrap):
     near(wrap(lambda x: nb.avg_pool2d(x, kernel_size=16))(np.full((1, 16, 16, 1), 300, np.float16)), [[[[300.0]]]])
     slope = wrap(nb.grad(lambda x: nb.mean(x) * 1000))(nb.ones((70000,), "float16"))
     near(slope[:2], [1 / 70] * 2)
+    for scale in (1, 1e-6):
+        a = (np.array([[300, -300, 5, 7], [100, -50, 3, 9]]) * scale).astype(np.float16)
+        near(wrap(nb.corrcoef)(a), np.corrcoef(a.astype(np.float64)))
+    near(wrap(nb.cov)(a * np.float16(100)), np.cov(a.astype(np.float64) * 100), atol=2e-7)
+    far = np.array([-60000, 60000], np.float16)
+    near(wrap(nb.interp)(np.array([0, 100], np.float16), far, np.array([0, 1], np.float16)), [0.5, 0.50083])
+    near(wrap(nb.trapezoid)(np.full(3, 60000, np.float16), np.array([0, 0.25, 0.5], np.float16)), 30000)
+    near(wrap(lambda x, y: nb.polyfit(x, y, 1))(np.array([0, 100, 200, 300], np.float16),
+                                                np.array([1, 2, 3, 4], np.float16)), [0.01, 1])
+
+
+@pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])
+def test_averages_of_small_integers_do_not_wrap(wrap, dtype):
+    top = np.iinfo(dtype).max
+    x, weights = np.array([top, top, 0], dtype), np.array([top, 1, 2], dtype)
+    near(wrap(lambda x, w: nb.average(x, weights=w))(x, weights), np.average(x.astype(float), weights=weights.astype(float)),
+         rtol=1e-6)
+
+
+def moments_of(optimizer, dtype, gradients):
+    p = nb.ones((1,), dtype)
+    state = optimizer.init(p)
+    for g in gradients:
+        p, state = optimizer.update(p, nb.asarray([g], dtype), state)
+    return p.numpy().astype(float)
+
+
+# 0.001 g^2 is 0 in float16, and 0.999 v is v in bfloat16: moments are float32. Steps end with gradients of 0, as of a
+# token that is in no more batch.
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop", "adagrad", "adafactor", "lion"])
+def test_moments_of_half_precision_parameters(name, dtype):
+    optimizer = getattr(nb.nn.optim, name)(1e-3)
+    gradients = [2.0**-10] * 40 + [0.0] * 3
+    near(moments_of(optimizer, dtype, gradients), moments_of(optimizer, "float32", gradients), rtol=5e-2)
+    for slot in (s for s in optimizer.init(nb.ones((3, 4), dtype)).values() if s.ndim):
+        assert slot.dtype == nb.float32
 
 
 @pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])

@@ -93,7 +93,7 @@ double number_of(PyObject* o) {
   return v;
 }
 
-// An int from -2^63 to 2^64 - 1 modulo 2^64, as `convert` takes integers. `signed_too`: whether an int64 holds it.
+// An int from -2^63 to 2^64 - 1 modulo 2^64. `signed_too`: whether an int64 holds it.
 struct Bits {
   int64_t bits;
   bool signed_too;
@@ -133,9 +133,14 @@ Value from_numbers(const py::object& source, std::optional<DType> wanted) {
     }
     auto [bits, signed_too] = bits_of(o);
     array.set_i(at, bits);
-    if (!wanted && dtype != DType::kBool && (!signed_too || array.get_i(at) != bits))
-      throw py::value_error(py::str(py::handle(o)).cast<std::string>() +
-                            " does not fit into int32, the dtype of ints: give a dtype, such as int64");
+    const bool as_unsigned = dtype == DType::kU64 && (!signed_too || bits >= 0);
+    const bool fits = as_unsigned || (dtype != DType::kU64 && signed_too && array.get_i(at) == bits);
+    if (fits || dtype == DType::kBool) continue;
+    const std::string number = py::str(py::handle(o)).cast<std::string>();
+    if (!wanted) throw py::value_error(number + " does not fit into int32, the dtype of ints: give a dtype, such as int64");
+    PyErr_Format(PyExc_OverflowError, "%s does not fit into %s, the dtype that is given", number.c_str(),
+                 std::string(name_of(dtype)).c_str());
+    throw py::error_already_set();
   }
   return Value(std::move(array));
 }

@@ -347,7 +347,9 @@ def named_arrays(tree, what):
 
 
 def _exact(x):
-    """A leaf as a tensor that holds all of it: Python numbers have 64 bits."""
+    """A leaf as a tensor that holds all of it: Python numbers have 64 bits. OverflowError for an int that has more."""
+    if type(x) is int and x >= 1 << 63:
+        return asarray(x, DType.uint64)
     return asarray(x, {int: DType.int64, float: DType.float64}.get(type(x)))
 
 

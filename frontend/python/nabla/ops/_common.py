@@ -1,5 +1,7 @@
 """What the modules of ops share: emitting one op, axes, shapes."""
 
+import functools
+import inspect
 import operator
 
 from .. import _nabla
@@ -32,6 +34,28 @@ def widened(x):
     dtype, because float16 holds neither sums above 65504 nor an eps of 1e-8."""
     x = asarray(x)
     return astype(x, DType.float32) if x.dtype.is_float() and x.dtype.itemsize < 4 else x
+
+
+def in_float32(*names):
+    """A decorator for functions that square, sum or divide the arguments of these names. If they are 16-bit or 8-bit
+    floats, the function computes in float32, and its result is rounded once to their common dtype."""
+    def decorated(fn):
+        signature = inspect.signature(fn)
+
+        @functools.wraps(fn)
+        def computed(*args, **kwargs):
+            given = signature.bind(*args, **kwargs)
+            floats = {n: given.arguments[n] for n in names if given.arguments.get(n) is not None}
+            narrow = float_tensors(*floats.values())
+            wide = [widened(t) for t in narrow]
+            if wide[0].dtype == narrow[0].dtype:
+                return fn(*args, **kwargs)
+            given.arguments.update(zip(floats, wide))
+            return astype(fn(*given.args, **given.kwargs), narrow[0].dtype)
+
+        return computed
+
+    return decorated
 
 
 def axis_of(axis, ndim, what):

@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import asarray, astype
-from ._common import emit1, float_tensors, tensors
+from ._common import emit1, float_tensors, in_float32, tensors
 from .signal import convolve
 from .view import pad
 
@@ -90,6 +90,7 @@ def roots(p):
         "and they may be complex, for which there are no dtypes. Outside of programs numpy.roots(p.numpy()) has them")
 
 
+@in_float32("x", "y")
 def polyfit(x, y, deg, w=None):
     """The polynomial of degree `deg` that fits y at x best, by least squares with weights w; y may have columns."""
     from .. import linalg

@@ -137,7 +137,7 @@ def average(x, axis=None, weights=None):
     if weights is None:
         return mean(x, axis)
     from .binary import div, mul
-    x, weights = asarray(x), asarray(weights)
+    x, weights = inexact(x, weights)
     if weights.ndim == 1 and x.ndim > 1:
         shape = [1] * x.ndim
         shape[axis_of(axis, x.ndim, "average")] = -1

@@ -4,7 +4,7 @@ import math
 
 from .. import _nabla
 from .._core import DType, asarray, astype, default_float, dtype_of
-from ._common import axis_of, cut, emit1, float_tensors, tensors
+from ._common import axis_of, cut, emit1, float_tensors, in_float32, tensors
 from .control_flow import where
 from .reduction import diff
 from .sorting import searchsorted
@@ -52,6 +52,7 @@ def correlate(a, v, mode="valid"):
     return emit1("reverse", [out], {"axes": [0]})
 
 
+@in_float32("x", "xp", "fp")
 def interp(x, xp, fp, left=None, right=None, period=None):
     """Piecewise linear interpolation: values at x of the function that is fp at the ascending places xp.
 
@@ -92,6 +93,7 @@ def _periodic(x, xp, fp, period):
     return x, ends(xp, period), ends(fp, 0.0)
 
 
+@in_float32("y", "x")
 def trapezoid(y, x=None, dx=1.0, axis=-1):
     """The integral of samples y along an axis by trapezoids: at places x, or in steps dx."""
     if x is None:

@@ -4,12 +4,13 @@ import builtins
 
 from .. import _nabla
 from .._core import DType, asarray, astype
-from ._common import count_of, emit1, float_tensors
+from ._common import count_of, emit1, float_tensors, in_float32
 from .control_flow import where
 from .reduction import mean
 from .sorting import bincount, searchsorted
 
 
+@in_float32("x", "y")
 def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
     """The covariances [n, n] of n variables: rows of x (columns unless rowvar) and y. `ddof` is taken from the number
     of observations. aweights, fweights: weights of the observations, relative ones and how often each was made."""
@@ -43,6 +44,7 @@ def _rows(x, rowvar):
     return x if rowvar or x.shape[0] == 1 else x.T
 
 
+@in_float32("x", "y")
 def corrcoef(x, y=None, rowvar=True):
     """The coefficients of correlation [n, n] of n variables, arguments as of cov: covariances over the products of
     standard deviations, from -1 to 1."""
