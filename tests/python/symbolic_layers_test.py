@@ -162,3 +162,19 @@ def test_every_layer_and_loss_has_a_case_or_a_reason():
     excused = [n for names in REASONS.values() for n in names]
     assert sorted(set(public()) - found - set(excused)) == [], "add a case to layer_cases.py, or a reason to REASONS"
     assert sorted(n for n in excused if n in found or n not in public()) == [], "a reason that nothing needs"
+
+
+# What depends on the number of features itself: its bound stands in no result.
+def test_features_of_a_dynamic_number():
+    x = np.random.RandomState(0).randn(1, 5, 6).astype(np.float32)
+    turned = nb.jit(F.rope, dynamic_dims={0: {2: ("d", 2, 16, 2)}})(x)
+    np.testing.assert_allclose(np.asarray(turned), np.asarray(F.rope(nb.asarray(x))), rtol=1e-5, atol=1e-6)
+
+    def attend(x, scale=None):
+        return F.scaled_dot_product_attention(x[None], x[None], x[None], scale=scale)
+
+    dynamic = {0: {2: ("d", 2, 16)}}
+    given = nb.jit(lambda x: attend(x, 0.25), dynamic_dims=dynamic)(x)
+    np.testing.assert_allclose(np.asarray(given), np.asarray(attend(nb.asarray(x), 0.25)), rtol=1e-5, atol=1e-6)
+    with pytest.raises(nb.Error, match=r"the number of features is d, which is not known at compile time.*give a scale"):
+        nb.jit(attend, dynamic_dims=dynamic)(x)

@@ -17,7 +17,7 @@ AttentionExtras attention_extras(std::span<const Type> operands, int first) {
 
 double attention_scale(const Attrs& attrs, const Dim& features) {
   double scale = attrs.get_float("scale");
-  return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, features.bounds().max)));
+  return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, features.value())));
 }
 
 int64_t dropout_threshold(double dropout) { return static_cast<int64_t>(std::min(dropout * 0x1p32, 0x1p32 - 1)); }
@@ -94,6 +94,10 @@ Status check_attention_shapes(const InferContext& ctx) {
   NABLA_TRY(ctx.require_equal(k[3], q[3], "C2", "features of q and k"));
   if (k[1].is(0) || !Dim::mod(q[1], k[1]).is(0))
     return ctx.fail(Code::kShapeMismatch, "C3", "{} query heads cannot share {} heads of keys", q[1].str(), k[1].str());
+  if (ctx.attrs.get_float("scale") == 0 && !q[3].is_static())
+    return ctx.fail(Code::kBadAttribute, "C2",
+                    "the number of features is {}, which is not known at compile time, and so is the scale 1 / sqrt(features): "
+                    "give a scale, or a fixed number of features", q[3].str());
   return Ok{};
 }
 

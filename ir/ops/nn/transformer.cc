@@ -147,8 +147,14 @@ std::vector<Val> decompose_rope(DecomposeContext& ctx) {
     return b.op("iota", {}, {{"shape", shape}, {"axis", axis}, {"dtype", x.dtype()}});
   };
   Shape table = {pairs[sequence], half};
-  double size = static_cast<double>(std::max<int64_t>(1, x.shape().back().bounds().max));
-  Val exponent = iota(table, 1) * (-2 * std::log(ctx.attrs().get_float("base")) / size);
+  const Dim& size = x.shape().back();
+  const double per_feature = -2 * std::log(ctx.attrs().get_float("base"));
+  auto over_size = [&](Val v) {
+    if (size.is_static()) return v * (per_feature / static_cast<double>(std::max<int64_t>(1, size.value())));
+    const Val count = b.op("element_count", {}, {{"shape", Shape{size}}, {"dtype", x.dtype()}});
+    return v * per_feature / broadcast_in_dim(count, table, {});
+  };
+  Val exponent = over_size(iota(table, 1));
   Val position = convert(ctx.operand(1), x.dtype()) * ctx.attrs().get_float("scale");
   Val angle = broadcast_in_dim(position, table, {0}) * apply("exp", exponent);
   auto spread = [&](Val v) { return broadcast_in_dim(v, pairs, {sequence, feature}); };
