@@ -186,8 +186,8 @@ void compile_all(const NvrtcLibrary& nvrtc, const ir::Target& target, const Tool
   size_t count = std::min<size_t>(std::max(options.jobs, 1), units.size());
   try {
     for (size_t i = 1; i < count; ++i) threads.emplace_back(guarded);
-  } catch (const std::system_error&) {
-    // The system gives no more: those that there are do the work.
+  } catch (const std::exception&) {
+    // The system gives no more threads, or no memory for one: those that there are do the work.
   }
   guarded();
   for (std::thread& t : threads) t.join();

@@ -55,8 +55,8 @@ ThreadPool::ThreadPool(int threads, bool pin_caller) {
   for (int i = 1; i < threads; ++i) {
     try {
       workers_.emplace_back([this, i] { work(i); });
-    } catch (const std::system_error&) {
-      break;  // the system gives no more
+    } catch (const std::exception&) {
+      break;  // the system gives no more, or no memory for one
     }
     if (pinned) pin(workers_.back().native_handle(), {cpus[i]});
     if (pthread_getcpuclockid(workers_.back().native_handle(), &shares_[i].clock) != 0)
