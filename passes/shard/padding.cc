@@ -146,14 +146,6 @@ PaddedDims::PaddedDims(const ir::Module& module, int64_t multiple) : m_(module),
         if (at.first == function.name)
           seed(static_cast<int>(f), (of == &of_param_ ? function.params : function.results)[static_cast<size_t>(at.second)], *layout);
   }
-  if (!any()) return;
-  for (size_t v = 0; v < places_.size(); ++v) {
-    int root = find(static_cast<int>(v));
-    if (!uneven_.count(root)) continue;
-    const Dim& extent = m_.functions[places_[v].function]->type(places_[v].value).shape[places_[v].dim];
-    auto [unit, first] = unit_.emplace(root, extent);
-    if (!first && !extent.is(0) && Dim::mod(unit->second, extent).is(0)) unit->second = extent;
-  }
 }
 
 void PaddedDims::number() {
@@ -163,19 +155,30 @@ void PaddedDims::number() {
     for (const std::string& name : referenced_functions(function)) called_.insert(name);
     first_.emplace_back();
     for (size_t v = 0; v < function.values.size(); ++v) {
-      first_.back().push_back(static_cast<int>(places_.size()));
-      for (int d = 0; d < function.values[v].type.rank(); ++d)
-        places_.push_back({static_cast<int>(f), static_cast<ValueId>(v), d});
+      first_.back().push_back(static_cast<int>(least_.size()));
+      for (const Dim& extent : function.values[v].type.shape) least_.push_back(extent);
     }
   }
   for (const ir::Entry& e : m_.entries) called_.erase(e.function);
-  parent_.resize(places_.size());
+  parent_.resize(least_.size());
   std::iota(parent_.begin(), parent_.end(), 0);
 }
 
 int PaddedDims::find(int v) const {
   while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
   return v;
+}
+
+bool PaddedDims::nest(int a, int b) const {
+  const Dim &x = least_[find(a)], &y = least_[find(b)];
+  return x.is(0) || y.is(0) || x == y || Dim::mod(x, y).is(0) || Dim::mod(y, x).is(0);
+}
+void PaddedDims::join(int a, int b) {
+  a = find(a), b = find(b);
+  if (a == b) return;
+  Dim &x = least_[a], &y = least_[b];
+  if (y.is(0) || (!x.is(0) && Dim::mod(y, x).is(0))) y = x;
+  parent_[a] = b;
 }
 
 void PaddedDims::find_layouts() {
@@ -215,7 +218,7 @@ void PaddedDims::tie(int f, const Node& n) {
       int at = variable(f, v, static_cast<int>(d));
       if (known < 0)
         known = at;
-      else
+      else if (nest(known, at))
         join(known, at);
     }
   };
@@ -246,10 +249,9 @@ void PaddedDims::seed(int f, ValueId v, const ir::Sharding& s) {
 Dim PaddedDims::extent(int f, ValueId v, int d) const {
   const Dim& own = m_.functions[f]->type(v).shape[d];
   int root = find(variable(f, v, d));
-  auto unit = unit_.find(root);
-  if (unit == unit_.end() || unit->second.is(0) || !Dim::mod(own, unit->second).is(0)) return own;
-  Dim times = Dim::floordiv(own, unit->second);
-  return with_padding(unit->second, multiple_.at(root)) * times;
+  const Dim& least = least_[root];
+  if (!uneven_.contains(root) || least.is(0) || !Dim::mod(own, least).is(0)) return own;
+  return with_padding(least, multiple_.at(root)) * Dim::floordiv(own, least);
 }
 
 ir::Shape PaddedDims::shape(int f, ValueId v) const {

@@ -137,6 +137,18 @@ TEST(Padding, LookupsStayWithinTheRows) {
   EXPECT_FALSE(says(local_text(run), "all_gather")) << local_text(run);
 }
 
+// One array of 140 elements is read as 4 x 35 and as 5 x 28: it is padded for one of the two at most.
+TEST(Padding, ReadersOfOneArrayWantOtherLengths) {
+  const char* reads[] = {"  %b = reshape(%i) {shape=[4, 5, 7]}\n  %a = reshape(%i) {shape=[5, 4, 7]}\n",
+                         "  %a = reshape(%i) {shape=[5, 4, 7]}\n  %b = reshape(%i) {shape=[4, 5, 7]}\n"};
+  for (std::string read : reads)
+    for (std::string made : {"  %k = iota() {axis=0, shape=[140]}\n  %i = convert(%k) {dtype=f32}\n", "  %i = neg(%v)\n"})
+      same("func @f(%x: f32[5@tp,4,7] allow_padding, %v: f32[140]) -> (f32[5,4,7]) {\n" + made + read +
+               "  %t = transpose(%b) {permutation=[1, 0, 2]}\n  %s = add(%a, %t)\n  %m = mul(%s, %x)\n"
+               "  %y = shard(%m) {sharding=<tp, {?}, {?}> allow_padding}\n  return %y\n}\n",
+           {counting({5, 4, 7}), counting({140})});
+}
+
 TEST(Padding, AnOpWithoutAMaskTakesTheElementsAlone) {
   ShardedRun run = same("func @f(%x: f32[5@tp] allow_padding) -> (i32[5]) {\n  %y = exp(%x)\n  %s = argsort(%y) {axis=0}\n  return %s\n}\n",
                         {counting({5})});
