@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "cli/nabla_run_curve.h"
@@ -481,6 +482,40 @@ TEST(Dataset, AnEpochIsAPermutation) {
     }
     std::sort(first.begin(), first.end());
     EXPECT_EQ(first, sorted);
+  }
+}
+
+// The order of 2^40 samples would take 8 TB as a list.
+TEST(Dataset, TheOrderOfManySamplesTakesNoMemory) {
+  constexpr int64_t kSamples = int64_t{1} << 40;
+  Order order(kSamples, 3, 0);
+  std::set<int64_t> seen;
+  for (int64_t i = 0; i < 10000; ++i) {
+    EXPECT_TRUE(seen.insert(order[i * 109951162]).second) << i;
+    EXPECT_TRUE(order[i] >= 0 && order[i] < kSamples) << i;
+  }
+}
+
+// A process fills the rows of its own ranks, into an array of these rows.
+TEST(Dataset, ABatchIsFilledByTheRowsThatAreAskedFor) {
+  exec::EntryInfo entry;
+  entry.inputs.push_back({"x", DType::kF32, {8, 2}, {}});
+  std::string path = temporary("rows.npz");
+  Literal all(DType::kF32, {20, 2});
+  for (int64_t i = 0; i < all.size(); ++i) all.set(i, static_cast<double>(i));
+  ASSERT_TRUE(format::write_npz(path, {{"x", all}}).ok());
+  std::vector<std::string> notes;
+  ArrayFiles files;
+  auto data = Dataset::load({.data = path}, entry, {false}, files, notes);
+  ASSERT_TRUE(data.ok()) << to_string(data.errors());
+  Order order(20, 7, 0);
+  std::vector<Literal> whole{Literal(DType::kF32, {8, 2})};
+  data->fill(order, 16, {{0, 8}}, whole);  // the last 4 samples, then the first 4
+  for (int64_t row = 0; row < 8; ++row) EXPECT_EQ(whole[0].get(2 * row), static_cast<double>(2 * order[(16 + row) % 20]));
+  for (int64_t begin = 0; begin < 8; begin += 2) {
+    std::vector<Literal> own{Literal(DType::kF32, data->batch_shape(0, 2))};
+    data->fill(order, 16, {{begin, begin + 2}}, own);
+    for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(own[0].get(i), whole[0].get(2 * begin + i)) << begin;
   }
 }
 

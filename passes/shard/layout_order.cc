@@ -34,6 +34,7 @@ class Kinds {
  public:
   explicit Kinds(const ir::Module& m) : m_(m) {
     for (const ir::FunctionPtr& f : m.functions) {
+      free_[f->name] = made_of_scalars(*f);
       std::vector<int>& first = first_[f->name];
       for (const ir::Value& v : f->values) first.push_back(count_), count_ += v.type.rank();
     }
@@ -68,7 +69,9 @@ class Kinds {
     } else if (n.op->factors.exists()) {
       const ir::Factors factors = n.op->factors(ir::typed(f, n));
       std::vector<int> of_factor(factors.factors.size(), -1);
+      const std::vector<char>& free = free_.at(f.name);
       auto add = [&](ValueId v, const ir::Factors::Tensor& dims) {
+        if (free[static_cast<size_t>(v)]) return;  // hands on no axes
         for (size_t d = 0; d < dims.size(); ++d) {
           if (dims[d].empty()) continue;
           int& known = of_factor[static_cast<size_t>(dims[d][0])];  // axes fill the major factor first
@@ -86,6 +89,7 @@ class Kinds {
 
   const ir::Module& m_;
   std::map<std::string, std::vector<int>> first_;  // by function and value: its dimension 0
+  std::map<std::string, std::vector<char>> free_;  // by function and value: is it made of scalars alone?
   int count_ = 0;
   mutable std::vector<int> parent_;  // union-find
 };

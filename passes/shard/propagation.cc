@@ -90,6 +90,7 @@ void Propagation::number() {
     const Function& function = *m_.functions[f];
     index_[function.name] = static_cast<int>(f);
     nodes_.emplace_back(function.nodes.size());
+    free_.push_back(made_of_scalars(function));
     first_.emplace_back();
     for (size_t v = 0; v < function.values.size(); ++v) {
       first_.back().push_back(static_cast<int>(places_.size()));

@@ -112,7 +112,8 @@ class Propagation {
   bool relate_barrier(int f, const ir::Node& n);
   /// Axes of the first operand to those of the first result, dimension by dimension, and back.
   bool pass_on(int f, const ir::Node& n, bool forward, bool backward);
-  /// Per factor what its tensors have, those that continue others alone.
+  /// Per factor what its tensors have, those that continue others alone. Values that are made of scalars take axes and hand none on to
+  /// other values: every reader has such a value as it wants it. Example: gradients of all weights are scaled by one broadcast number.
   std::vector<std::vector<Candidate>> candidates(int f, const ir::Factors& factors,
                                                  const std::vector<Tensor>& all) const;
   Candidate chosen(int f, const ir::Node& n, const std::vector<Candidate>& of_factor, NodeState& state);
@@ -147,6 +148,7 @@ class Propagation {
   std::map<int, std::set<std::string>> held_;     // of the roots: late axes that wait
   std::map<std::string, int> index_;              // of functions
   std::vector<std::vector<int>> first_;           // variable of dimension 0, per function and value
+  std::vector<std::vector<char>> free_;           // per function and value: is it made of scalars alone?
   std::vector<Place> places_;                     // per variable
   mutable std::vector<int> parent_;               // union-find
   std::vector<std::vector<int>> members_;         // of the roots

@@ -118,11 +118,14 @@ bool Propagation::hand_on(int f, const Node& n, const Ties& ties) {
 std::vector<std::vector<Propagation::Candidate>> Propagation::candidates(int f, const Factors& factors,
                                                                          const std::vector<Tensor>& all) const {
   std::vector<std::vector<Candidate>> out(factors.factors.size());
+  auto is_free = [&](const Tensor& t) { return free_[static_cast<size_t>(f)][static_cast<size_t>(t.value)] != 0; };
+  const bool all_free = std::all_of(all.begin(), all.end(), is_free);
   for (const Tensor& t : all)
     for (size_t d = 0; d < t.dims->size(); ++d) {
       const std::vector<int>& dim = (*t.dims)[d];
-      const Axes has = handed_on(variable(f, t.value, static_cast<int>(d)));
-      if (has.empty()) continue;
+      const int from = variable(f, t.value, static_cast<int>(d));
+      const Axes has = handed_on(from);
+      if (has.empty() || (is_free(t) && !all_free && !said_by_.contains(from))) continue;
       auto parts = axes_of_factors(mesh_, has, dim, factors);
       for (size_t k = 0; parts && k < dim.size(); ++k) {
         const Axes& axes = (*parts)[k];

@@ -69,26 +69,74 @@ Status check_values(const Crowd& crowd, uint32_t rank, const std::vector<exec::S
   return Ok{};
 }
 
+/// A digit of `count` values; none of one.
+Digits over(uint32_t stride, uint32_t count) { return count < 2 ? Digits() : Digits{{stride, count}}; }
+
+Layout::Share share_of(int leaf, uint32_t first, std::vector<Cut> cuts, Digits ranks) {
+  Layout::Share out{{leaf, first, std::move(cuts), std::nullopt}, std::move(ranks)};
+  out.bytes = sizeof(float);
+  for (const Cut& c : out.parts.cuts) out.bytes *= static_cast<uint64_t>(c.extent);
+  return out;
+}
+
 }  // namespace
 
 Crowd::Crowd(uint32_t dp_size, uint32_t tp_size, int count) : dp(dp_size), tp(tp_size) {
-  auto over = [](uint32_t stride, uint32_t n) { return n < 2 ? Digits() : Digits{{stride, n}}; };
   const Digits in_dp = over(tp, dp), in_tp = over(1, tp), in_all = over(1, dp * tp);
   std::vector<Layout::Share> shares;
   for (int i = 0; i < count; ++i) {
     int64_t rows = dp * 2, columns = tp * 2;
     std::vector<Cut> cuts{{0, rows, {}}, {0, columns, {}}};
-    if (i % 4 == 1) cuts[0] = {0, 2, in_dp};
-    if (i % 4 == 2) cuts = {{0, 2, in_dp}, {0, 2, in_tp}};
-    if (i % 4 == 3) cuts[0] = {0, 2, in_all}, rows = dp * tp * 2 - 1;
+    if (i % 5 == 1) cuts[0] = {0, 2, in_dp};
+    if (i % 5 == 2) cuts = {{0, 2, in_dp}, {0, 2, in_tp}};
+    if (i % 5 == 3) cuts[0] = {0, 2, in_all}, rows = dp * tp * 2 - 1;
+    if (i % 5 == 4) cuts[1] = {0, 2, in_tp};
     leaves.push_back({fmt::format("layers.{}.weight", i), DType::kF32, {rows, columns}});
-    shares.push_back({{i, 0, std::move(cuts), std::nullopt}, in_all, false});
+    shares.push_back(share_of(i, 0, std::move(cuts), in_all));
   }
   layout = Layout(leaves.size(), std::move(shares));
 }
 
-Manifest Crowd::manifest() const {
-  Manifest out{1, 0, fmt::format("{} ranks of mesh pod (dp={}, tp={})", ranks(), dp, tp), {}, leaves, {}, layout.written()};
+Crowd::Crowd(const Job& job) : dp(job.dp), tp(job.tp), stages(job.stages) {
+  const uint32_t below = job.stages_last ? stages : 1;  // ranks between two that are neighbours in tp
+  const Digits in_dp = over(below * tp, dp), in_tp = over(below, tp);
+  Digits ranks = in_dp;
+  ranks.insert(ranks.end(), in_tp.begin(), in_tp.end());
+  std::vector<Layout::Share> shares;
+  auto first = [&](uint32_t stage) { return job.stages_last ? stage : stage * dp * tp; };
+  // A leaf of some stages. A matrix has columns over tp, and rows over dp if `in_rows`; otherwise it is a column. The first of the stages
+  // owns it.
+  auto add = [&](const std::string& name, const std::vector<uint32_t>& of, bool in_rows, bool matrix) {
+    const int64_t extent = 4, rows = extent * dp - 1, columns = matrix ? 32 * tp : 1;  // over dp, the last row is padding
+    std::vector<Cut> cuts{{0, in_rows ? extent : rows, in_rows ? in_dp : Digits()}, {0, matrix ? 32 : 1, matrix ? in_tp : Digits()}};
+    for (uint32_t stage : of) {
+      shares.push_back(share_of(static_cast<int>(leaves.size()), first(stage), cuts, ranks));
+      shares.back().copy = stage != of[0];
+    }
+    leaves.push_back({name, DType::kF32, {rows, columns}});
+  };
+  std::vector<uint32_t> all;
+  for (uint32_t s = 0; s < stages; ++s) all.push_back(s);
+  for (uint32_t s = 0; s < stages; ++s) {
+    const std::string of = fmt::format("stages.{}.", s);
+    for (const std::string kind : {"", "m."}) {
+      const bool in_dp_too = job.zero == 3 || (job.zero > 0 && !kind.empty());
+      for (const char* name : {"attention", "mlp"}) add(kind + of + name, {s}, in_dp_too, true);
+      add(kind + of + "scale", {s}, in_dp_too, false);
+      if (s == 0) add(kind + "embedding", stages > 1 ? std::vector{0u, stages - 1} : std::vector{0u}, in_dp_too, true);
+    }
+  }
+  leaves.push_back({"steps", DType::kF32, {}});
+  for (uint32_t s : all) {
+    shares.push_back(share_of(static_cast<int>(leaves.size()) - 1, first(s), {}, ranks));
+    shares.back().copy = s != 0;
+  }
+  layout = Layout(leaves.size(), std::move(shares));
+}
+
+Manifest Crowd::manifest_of(std::vector<Placement> placements) const {
+  std::string by = fmt::format("{} ranks of mesh pod (pp={}, dp={}, tp={})", ranks(), stages, dp, tp);
+  Manifest out{1, 0, std::move(by), {}, leaves, {}, std::move(placements)};
   for (uint32_t r = 0; r < ranks(); ++r) out.files.push_back({fmt::format("rank-{}.safetensors", r), uint64_t{1} << 40, 0});
   for (uint32_t r = 0; r < ranks(); ++r) {
     uint64_t bytes = kHeader;
@@ -99,16 +147,15 @@ Manifest Crowd::manifest() const {
   return out;
 }
 
-Status Crowd::write(const std::string& dir) const {
+Status Crowd::write(const std::string& dir, Manifest m) const {
   (void)NABLA_TRY(make_folder(dir));
-  Manifest m = manifest();
   const std::string folder = unfinished(m.step, m.epoch);
   for (uint32_t r = 0; r < ranks(); ++r) {
     std::string bytes(m.files[r].size, '.');
     for (const Piece& p : NABLA_TRY(m.pieces_of(r)))
       each_element({p.begin, p.extent}, leaves[static_cast<size_t>(p.leaf)].shape, [&](int64_t i, int64_t number) {
         float value = static_cast<float>(number);
-        std::memcpy(bytes.data() + p.offset + static_cast<uint64_t>(i) * sizeof value, &value, sizeof value);
+        std::memcpy(bytes.data() + *p.offset + static_cast<uint64_t>(i) * sizeof value, &value, sizeof value);
       });
     format::Bytes part = format::as_bytes(bytes);
     m.files[r] = NABLA_TRY(write_part(dir + "/" + folder, m.files[r].name, {&part, 1}));

@@ -106,20 +106,29 @@ bool read_file(Reader& r, const Json& json, File& to) {
   return plain_name(to.name) || r.fail(fmt::format("`{}` is no name of a checkpoint's file", to.name));
 }
 
-/// "over": per dimension a list of [stride, count].
-bool read_digits(Reader& r, const Json& json, Placement& to) {
+/// A list of [stride, count].
+bool read_digits(Reader& r, const Json& json, const char* name, Digits& to) {
+  if (!json.is_array() || json.size() > kMostRank) return r.fail(fmt::format("`{}` is no list of lists", name));
+  for (const Json& digit : json) {
+    Digit& to_digit = to.emplace_back();
+    if (!digit.is_array() || digit.size() != 2) return r.fail(fmt::format("`{}` has what is no [stride, count]", name));
+    for (auto [value, number] : {std::pair(&digit[0], &to_digit.stride), {&digit[1], &to_digit.count}})
+      if (!r.number_in(*value, name, *number, uint64_t{1} << 32)) return false;
+  }
+  return true;
+}
+
+/// "over": the digits of every dimension. "copies" and "copy" may be missing.
+bool read_all_digits(Reader& r, const Json& json, Placement& to) {
   const Json* over = r.list(json, "over");
   if (over == nullptr) return false;
   if (over->size() != to.cuts.size()) return r.fail(fmt::format("`over` has {} lists for {} dimensions", over->size(), to.cuts.size()));
-  for (size_t d = 0; d < to.cuts.size(); ++d) {
-    const Json& digits = (*over)[d];
-    if (!digits.is_array() || digits.size() > kMostRank) return r.fail("`over` is no list of lists");
-    for (const Json& digit : digits) {
-      Digit& to_digit = to.cuts[d].digits.emplace_back();
-      if (!digit.is_array() || digit.size() != 2) return r.fail("`over` has what is no [stride, count]");
-      for (auto [value, number] : {std::pair(&digit[0], &to_digit.stride), {&digit[1], &to_digit.count}})
-        if (!r.number_in(*value, "over", *number, uint64_t{1} << 32)) return false;
-    }
+  for (size_t d = 0; d < to.cuts.size(); ++d)
+    if (!read_digits(r, (*over)[d], "over", to.cuts[d].digits)) return false;
+  if (auto copies = json.find("copies"); copies != json.end() && !read_digits(r, *copies, "copies", to.copies)) return false;
+  if (auto copy = json.find("copy"); copy != json.end()) {
+    if (!copy->is_boolean()) return r.fail("`copy` is neither true nor false");
+    to.copy = copy->get<bool>();
   }
   return true;
 }
@@ -138,7 +147,7 @@ bool read_placement(Reader& r, const Json& json, const Manifest& of, bool piece,
     if (begin[d] > leaf.shape[d] || (piece && extent[d] > leaf.shape[d] - begin[d])) return outside();
     to.cuts.push_back({begin[d], extent[d], {}});
   }
-  if (!piece && !read_digits(r, json, to)) return false;
+  if (!piece && !read_all_digits(r, json, to)) return false;
   if (!to.is_sound(static_cast<uint32_t>(of.files.size())))
     return r.fail(fmt::format("a placement of leaf `{}` is not over {} files", leaf.name, of.files.size()));
   if (!piece) return true;
@@ -154,10 +163,11 @@ bool disjoint(const exec::Box& a, const exec::Box& b) {
 }
 
 /// Placements that do not overlap, and have as many elements as the leaf, have all of it. The parts of one are as many boxes side by
-/// side.
+/// side. Copies do not count.
 bool check_cover(Reader& r, const Manifest& m) {
   std::vector<std::vector<exec::Box>> by_leaf(m.leaves.size());
   for (const Placement& p : m.placements) {
+    if (p.copy) continue;
     auto leaf = static_cast<size_t>(p.leaf);
     by_leaf[leaf].push_back(p.hull(m.leaves[leaf].shape));
   }
@@ -177,6 +187,12 @@ bool check_cover(Reader& r, const Manifest& m) {
     if (bytes != whole) return r.fail(fmt::format("the pieces of leaf `{}` have not the {} bytes of the leaf", m.leaves[i].name, whole));
   }
   return true;
+}
+
+Json json_of(const Digits& digits) {
+  Json out = Json::array();
+  for (const Digit& d : digits) out.push_back(Json::array({d.stride, d.count}));
+  return out;
 }
 
 template <class T, class F>
@@ -214,7 +230,8 @@ bool read_manifest(Reader& r, const Json& json, int64_t version, Manifest& to) {
 std::string Leaf::str() const { return exec::TensorInfo{name, dtype, shape, {}}.type_str(); }
 
 std::string Manifest::text() const {
-  Json json{{"format", kFormat}, {"version", kVersion}, {"step", step}, {"epoch", epoch}, {"written_by", written_by}};
+  bool copies = std::any_of(placements.begin(), placements.end(), [](const Placement& p) { return p.copy || !p.copies.empty(); });
+  Json json{{"format", kFormat}, {"version", copies ? 3 : 2}, {"step", step}, {"epoch", epoch}, {"written_by", written_by}};
   json["metadata"] = metadata;
   json["leaves"] = Json::array(), json["files"] = Json::array(), json["placements"] = Json::array();
   for (const Leaf& l : leaves) json["leaves"].push_back({{"name", l.name}, {"dtype", info(l.dtype).safetensors}, {"shape", l.shape}});
@@ -222,11 +239,12 @@ std::string Manifest::text() const {
   for (const Placement& p : placements) {
     Json begin = Json::array(), extent = Json::array(), over = Json::array();
     for (const Cut& c : p.cuts) {
-      begin.push_back(c.begin), extent.push_back(c.extent);
-      Json& digits = over.emplace_back(Json::array());
-      for (const Digit& d : c.digits) digits.push_back(Json::array({d.stride, d.count}));
+      begin.push_back(c.begin), extent.push_back(c.extent), over.push_back(json_of(c.digits));
     }
-    json["placements"].push_back({{"leaf", p.leaf}, {"first", p.first}, {"begin", begin}, {"extent", extent}, {"over", over}});
+    Json& placement = json["placements"].emplace_back();
+    placement = {{"leaf", p.leaf}, {"first", p.first}, {"begin", begin}, {"extent", extent}, {"over", over}};
+    if (!p.copies.empty()) placement["copies"] = json_of(p.copies);
+    if (p.copy) placement["copy"] = true;
   }
   json["sha256"] = digest_of(json);
   return dump(json) + "\n";
@@ -255,25 +273,31 @@ Result<Manifest> Manifest::parse(std::string_view text, const std::string& what)
   return out;
 }
 
-Result<std::vector<Piece>> Manifest::pieces_of(uint32_t file) const {
+std::vector<Piece> pieces_in(uint32_t file, const std::vector<Leaf>& leaves, const std::vector<Placement>& placements) {
   std::vector<Piece> out;
-  uint64_t left = files[file].size;
-  // From the last one to the first, which end where those after them begin.
-  for (auto p = placements.rbegin(); p != placements.rend(); ++p) {
-    std::optional<exec::Box> box = p->part_of(file);
+  for (const Placement& p : placements) {
+    std::optional<exec::Box> box = p.part_of(file);
     if (!box) continue;
-    const Leaf& leaf = leaves[static_cast<size_t>(p->leaf)];
+    const Leaf& leaf = leaves[static_cast<size_t>(p.leaf)];
     for (size_t d = 0; d < leaf.shape.size(); ++d)
       box->size[d] = std::clamp<int64_t>(leaf.shape[d] - box->begin[d], 0, box->size[d]);
     uint64_t bytes = *bytes_of_shape(box->size, leaf.dtype);
-    if (bytes == 0) continue;
-    if (!p->offset && bytes > left)
+    if (bytes > 0) out.push_back({p.leaf, std::move(box->begin), std::move(box->size), file, p.offset, bytes});
+  }
+  return out;
+}
+
+Result<std::vector<Piece>> Manifest::pieces_of(uint32_t file) const {
+  std::vector<Piece> out = pieces_in(file, leaves, placements);
+  uint64_t left = files[file].size;
+  // From the last one to the first, which end where those after them begin.
+  for (auto p = out.rbegin(); p != out.rend(); ++p) {
+    if (p->offset) continue;
+    if (p->bytes > left)
       return error(Code::kCorrupt, "{}: damaged: its {} bytes have no room for its pieces of the leaves", files[file].name,
                    files[file].size);
-    if (!p->offset) left -= bytes;
-    out.push_back({p->leaf, std::move(box->begin), std::move(box->size), file, p->offset.value_or(left), bytes});
+    p->offset = left -= p->bytes;
   }
-  std::reverse(out.begin(), out.end());
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,8 @@ struct Piece {
   int leaf = 0;
   std::vector<int64_t> begin, extent;
   uint32_t file = 0;
-  uint64_t offset = 0, bytes = 0;  ///< in the file
+  std::optional<uint64_t> offset;  ///< in the file
+  uint64_t bytes = 0;
 };
 
 struct Leaf {
@@ -39,8 +41,8 @@ struct Leaf {
 };
 
 struct Manifest {
-  /// Version 1 lists every piece by itself; it is read, and not written.
-  static constexpr int64_t kVersion = 2;
+  /// Version 1 lists every piece by itself; it is read, and not written. Version 3 has copies; without copies, version 2 is written.
+  static constexpr int64_t kVersion = 3;
 
   int64_t step = 0;
   uint32_t epoch = 0;      ///< of the start that wrote it
@@ -48,7 +50,7 @@ struct Manifest {
   format::Metadata metadata;
   std::vector<Leaf> leaves;
   std::vector<File> files;
-  std::vector<Placement> placements;  ///< have every element of every leaf once
+  std::vector<Placement> placements;  ///< have every element of every leaf once, without copies
 
   /// The pieces of a file. Those without an offset follow each other in the order of the placements, and end with the file. E0104
   /// when they do not fit into it.
@@ -58,6 +60,9 @@ struct Manifest {
   /// E0103 of a newer version, E0104 when it is damaged: also its own digest is compared, and every number is within its bounds.
   static Result<Manifest> parse(std::string_view text, const std::string& what);
 };
+
+/// What the file has by these placements, in its order. Only placements with an offset give one to their piece.
+std::vector<Piece> pieces_in(uint32_t file, const std::vector<Leaf>& leaves, const std::vector<Placement>& placements);
 
 std::vector<Leaf> leaves_of(const exec::Session& session);
 /// E0706 that names the first leaf which one of both lacks or has with another type.

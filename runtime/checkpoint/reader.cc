@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/reader.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "runtime/checkpoint/folder.h"
 #include "runtime/format/file.h"
@@ -36,6 +37,18 @@ Result<Candidates> candidates(const Wanted& wanted) {
   }
   return error(Code::kNoCheckpoint, "`{}` has no checkpoint of step {}; it has {}", wanted.dir, wanted.which,
                list.empty() ? "none" : "those of " + list);
+}
+
+/// Has the box no element of a leaf of this shape?
+bool is_padding(const exec::Box& box, const std::vector<int64_t>& shape) {
+  return !exec::overlaps(box, {std::vector<int64_t>(shape.size(), 0), shape});
+}
+
+/// Has `part` all elements of `box` within a leaf of this shape?
+bool has_all_of(const exec::Box& part, const exec::Box& box, const std::vector<int64_t>& shape) {
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (part.begin[d] > box.begin[d] || part.begin[d] + part.size[d] < std::min(box.begin[d] + box.size[d], shape[d])) return false;
+  return true;
 }
 
 std::string reason_of(const Diagnostics& why) { return why.front().message; }
@@ -123,36 +136,52 @@ Status Checkpoint::check_file(uint32_t index, bool keep) {
   return Ok{};
 }
 
-// All, where one process has all ranks or one rank is all.
-std::set<uint32_t> Checkpoint::files_with(const std::vector<Leaf>& leaves, const Layout& layout, uint32_t rank) const {
-  std::set<uint32_t> out;
-  std::map<std::string, exec::Box> needed;
-  std::vector<std::optional<exec::Box>> boxes = layout.needed_by(rank);
-  for (size_t i = 0; i < boxes.size(); ++i)
-    if (boxes[i]) needed[leaves[i].name] = *boxes[i];
-  for (const Placement& p : manifest_.placements) {
-    const Leaf& leaf = manifest_.leaves[static_cast<size_t>(p.leaf)];
-    if (layout.of_one()) p.add_files({std::vector<int64_t>(leaf.shape.size(), 0), leaf.shape}, out);
-    else if (auto box = needed.find(leaf.name); box != needed.end()) p.add_files(box->second, out);
-  }
-  return out;
-}
-
 Result<std::vector<exec::StateView>> Checkpoint::views(const std::vector<Leaf>& leaves, const Layout& layout, uint32_t rank) {
   std::map<std::string, int> numbers;
   for (size_t i = 0; i < leaves.size(); ++i) numbers[leaves[i].name] = static_cast<int>(i);
   std::vector<exec::StateView> out;
-  for (uint32_t index : files_with(leaves, layout, rank)) {
+  std::set<std::tuple<int, std::vector<int64_t>, std::vector<int64_t>>> known;  // a copy is not read again
+  for (uint32_t index : files_with(manifest_, leaves, layout, rank)) {
     format::Bytes bytes = NABLA_TRY(file(index));
     for (Piece& piece : NABLA_TRY(manifest_.pieces_of(index)))
-      out.push_back({numbers.at(manifest_.leaves[static_cast<size_t>(piece.leaf)].name), std::move(piece.begin), std::move(piece.extent),
-                     bytes.data() + piece.offset});
+      if (known.emplace(piece.leaf, piece.begin, piece.extent).second)
+        out.push_back({numbers.at(manifest_.leaves[static_cast<size_t>(piece.leaf)].name), std::move(piece.begin),
+                       std::move(piece.extent), bytes.data() + *piece.offset});
   }
   return out;
 }
 
 Status Checkpoint::load(exec::Session& session, const Layout& layout, uint32_t rank) {
   return session.set_pieces(NABLA_TRY(views(leaves_of(session), layout, rank)));
+}
+
+// If a run with the same layout wrote the checkpoint, the layout knows the files.
+std::set<uint32_t> files_with(const Manifest& manifest, const std::vector<Leaf>& leaves, const Layout& layout, uint32_t rank) {
+  struct Need {
+    exec::Box box;
+    std::optional<uint32_t> file;
+    bool met = false;
+  };
+  std::map<std::string, Need> needs;
+  std::vector<std::optional<exec::Box>> boxes = layout.needed_by(rank);
+  std::vector<std::optional<uint32_t>> files = layout.files_for(rank);
+  for (size_t i = 0; i < boxes.size(); ++i)
+    if (boxes[i] && !is_padding(*boxes[i], leaves[i].shape)) needs[leaves[i].name] = {*boxes[i], files[i]};
+  std::set<uint32_t> out;
+  for (const Placement& p : manifest.placements) {
+    auto need = needs.find(manifest.leaves[static_cast<size_t>(p.leaf)].name);
+    if (need == needs.end() || !need->second.file) continue;
+    std::optional<exec::Box> part = p.part_of(*need->second.file);
+    if (part && has_all_of(*part, need->second.box, manifest.leaves[static_cast<size_t>(p.leaf)].shape))
+      need->second.met = true, out.insert(*need->second.file);
+  }
+  for (const Placement& p : manifest.placements) {
+    const Leaf& leaf = manifest.leaves[static_cast<size_t>(p.leaf)];
+    if (p.copy) continue;
+    if (layout.of_one()) p.add_files({std::vector<int64_t>(leaf.shape.size(), 0), leaf.shape}, out);
+    else if (auto need = needs.find(leaf.name); need != needs.end() && !need->second.met) p.add_files(need->second.box, out);
+  }
+  return out;
 }
 
 // Every process reports to the first one what it has found, and the first one publishes one verdict: 2 N reads of the store for N ranks.

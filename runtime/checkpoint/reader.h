@@ -37,12 +37,15 @@ class Checkpoint {
   Checkpoint(std::string folder, Manifest manifest) : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
   /// Opened once. E0104 when its size is another.
   Result<format::Bytes> file(uint32_t index);
-  std::set<uint32_t> files_with(const std::vector<Leaf>& leaves, const Layout& layout, uint32_t rank) const;
 
   std::string folder_;
   Manifest manifest_;
   std::map<uint32_t, std::shared_ptr<const format::FileBytes>> open_;
 };
+
+/// The files in which a rank finds all that it needs. `layout` is that of the program with these leaves. If it is that of one rank, or if
+/// one process runs all ranks, everything is needed.
+std::set<uint32_t> files_with(const Manifest& manifest, const std::vector<Leaf>& leaves, const Layout& layout, uint32_t rank);
 
 struct Wanted {
   std::string dir;

@@ -62,7 +62,14 @@ Writer::Writer(const exec::Session& session, WriterOptions options, Party party,
   std::vector<format::SafetensorsEntry> entries;
   std::set<std::string> names;
   uint64_t bytes = 0;
-  for (const exec::StatePiece& piece : session.state_pieces()) {
+  if (party_.processes == 1) {
+    pieces_ = session.state_pieces(), placements_ = placements_of(pieces_);
+  } else {
+    placements_ = options_.layout.written();
+    for (Piece& p : pieces_in(party_.process, leaves_, placements_))
+      pieces_.push_back({p.leaf, party_.process, std::move(p.begin), std::move(p.extent), p.bytes});
+  }
+  for (const exec::StatePiece& piece : pieces_) {
     const exec::TensorInfo& leaf = session.state_leaves()[static_cast<size_t>(piece.leaf)];
     std::string name = name_of_piece(leaf, piece);
     while (!names.insert(name).second) name += "'";
@@ -70,7 +77,6 @@ Writer::Writer(const exec::Session& session, WriterOptions options, Party party,
     bytes += piece.bytes;
   }
   header_ = format::safetensors_header(entries);
-  placements_ = party_.processes == 1 ? placements_of(session.state_pieces()) : options_.layout.written();
   copy_.resize(bytes);
 }
 
@@ -87,9 +93,9 @@ Status Writer::save(int64_t step, format::Metadata metadata) {
   Status before = finish();
   auto begin = Clock::now();
   uint64_t at = 0;
-  for (size_t i = 0; i < session_.state_pieces().size(); ++i) {
-    (void)NABLA_TRY(session_.get_piece(i, copy_.data() + at));
-    at += session_.state_pieces()[i].bytes;
+  for (const exec::StatePiece& piece : pieces_) {
+    (void)NABLA_TRY(session_.get_piece(piece, copy_.data() + at));
+    at += piece.bytes;
   }
   cost_.copy_s += seconds_since(begin);
   std::lock_guard lock(mutex_);

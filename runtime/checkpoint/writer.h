@@ -72,7 +72,8 @@ class Writer {
   Party party_;
   std::optional<FolderLock> lock_;  ///< of the first process
   std::string header_;       ///< of this process's file
-  std::vector<char> copy_;   ///< its pieces, one after the other
+  std::vector<exec::StatePiece> pieces_;  ///< of this process's file
+  std::vector<char> copy_;   ///< the elements of these pieces, one after the other
   std::vector<Leaf> leaves_;
   std::vector<Placement> placements_;  ///< of all processes
   Cost cost_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <thread>
@@ -139,6 +140,91 @@ TEST(Peers, LargeGroupsSendFewMessages) {
   EXPECT_EQ(all({.kind = format::CollectiveKind::Broadcast, .dtype = format::DType::F32, .root = 5},
                 [&](uint32_t, const auto& to) { return to[0] == value_of(5); }), kRanks - 1);
   EXPECT_EQ(wrong, 0);
+}
+
+// 256 ranks and 32 KiB: 16 messages of each rank for a sum instead of 510, with the bits of the order of the members.
+TEST(Peers, LargeGroupsSendFewMessagesOfMiddleSizes) {
+  constexpr uint32_t kRanks = 256, kElements = 8192, kBlock = kElements / kRanks;
+  std::vector<uint8_t> bytes = plain_table({kRanks});
+  const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(bytes.data());
+  std::atomic<int64_t> sends{0}, tests{0};
+  std::vector<std::unique_ptr<World>> worlds;
+  for (auto& end : test_transports(kRanks)) worlds.push_back(peers_of(table, std::make_unique<Counting>(std::move(end), sends, tests)));
+  auto value_of = [](uint32_t r, uint32_t i) { return 1.0f / static_cast<float>(r + i % 97 + 3); };
+  std::vector<float> in_order(kElements);
+  for (uint32_t i = 0; i < kElements; ++i)
+    for (uint32_t r = 0; r < kRanks; ++r) in_order[i] = r == 0 ? value_of(0, i) : in_order[i] + value_of(r, i);
+  // What element i of the result of a rank should be.
+  using Right = std::function<float(uint32_t rank, uint32_t i)>;
+  auto all = [&](format::CollectiveKind kind, uint32_t elements, uint32_t results, bool in_place, const Right& right) {
+    sends = 0;
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (uint32_t r = 0; r < kRanks; ++r)
+      threads.emplace_back([&, r] {
+        std::vector<float> from(elements), to(elements, -1);
+        for (uint32_t i = 0; i < elements; ++i) from[i] = value_of(r, i);
+        if (in_place) to = from;
+        CollectiveCall call{.kind = kind, .reduction = format::Reduction::Sum, .dtype = format::DType::F32};
+        call.from = in_place ? to.data() : from.data(), call.to = to.data(), call.bytes = elements * sizeof(float);
+        Communicator& peers = worlds[r]->rank(r);
+        bool same = peers.start(0, call).ok() && peers.wait(0).ok();
+        for (uint32_t i = 0; i < results; ++i) same = same && to[i] == right(r, i);
+        wrong += !same;
+      });
+    for (std::thread& t : threads) t.join();
+    EXPECT_EQ(wrong, 0);
+    return sends.load();
+  };
+  auto sum = [&](uint32_t, uint32_t i) { return in_order[i]; };
+  EXPECT_EQ(all(format::CollectiveKind::AllReduce, kElements, kElements, false, sum), kRanks * 16);
+  EXPECT_EQ(all(format::CollectiveKind::AllReduce, kElements, kElements, true, sum), kRanks * 16);
+  EXPECT_EQ(all(format::CollectiveKind::AllReduce, kElements - 1, kElements - 1, false, sum), kRanks * 16);  // shares differ
+  EXPECT_EQ(all(format::CollectiveKind::AllReduce, kRanks - 8, kRanks - 8, false, sum), kRanks * 16);  // some members have no share
+  EXPECT_EQ(all(format::CollectiveKind::ReduceScatter, kElements, kBlock, false,
+                [&](uint32_t r, uint32_t i) { return in_order[r * kBlock + i]; }), kRanks * 8);
+  EXPECT_EQ(all(format::CollectiveKind::AllToAll, kElements, kElements, false,
+                [&](uint32_t r, uint32_t i) { return value_of(i / kBlock, r * kBlock + i % kBlock); }), kRanks * 8);
+}
+
+/// Rank 0 of many. Every message has come when it is asked for.
+class Immediate final : public Transport {
+ public:
+  Immediate(uint32_t ranks, int64_t& begun, int64_t& tests) : ranks_(ranks), begun_(begun), tests_(tests) {}
+  std::string name() const override { return "immediate"; }
+  uint32_t rank() const override { return 0; }
+  uint32_t ranks() const override { return ranks_; }
+  Result<Request> send(uint32_t, uint32_t, const void*, uint64_t) override { return static_cast<Request>(++begun_); }
+  Result<Request> recv(uint32_t, uint32_t, void* to, uint64_t bytes) override {
+    std::memset(to, 0, bytes);
+    return static_cast<Request>(++begun_);
+  }
+  Result<bool> test(Request) override { return ++tests_ > 0; }
+  Status close() override { return Ok{}; }
+
+ private:
+  uint32_t ranks_;
+  int64_t &begun_, &tests_;
+};
+
+// The work of a rank for a collective grows with the number of its messages, not with its square.
+TEST(Peers, EveryMessageIsTestedOnceWhenAllHaveCome) {
+  constexpr uint32_t kRanks = 1024;
+  std::vector<uint8_t> bytes = plain_table({kRanks});
+  const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(bytes.data());
+  int64_t begun = 0, tests = 0;
+  auto world = peers_of(table, std::make_unique<Immediate>(kRanks, begun, tests));
+  for (auto [elements, messages] : {std::pair{int64_t{1}, 2 * 10}, {int64_t{1} << 16, 2 * 20}, {int64_t{1} << 20, 4 * 1023}}) {
+    std::vector<float> values(static_cast<size_t>(elements), 1);
+    begun = tests = 0;
+    CollectiveCall call{.reduction = format::Reduction::Sum, .dtype = format::DType::F32, .from = values.data(), .to = values.data()};
+    call.bytes = static_cast<uint64_t>(elements) * sizeof(float);
+    ASSERT_TRUE(world->rank(0).start(0, call).ok());
+    ASSERT_TRUE(world->rank(0).wait(0).ok());
+    EXPECT_EQ(begun, messages) << elements;
+    EXPECT_EQ(tests, messages) << elements;
+    EXPECT_EQ(values[0], 1) << elements;
+  }
 }
 
 TEST(Peers, WhoDoesNotComeIsNamed) {

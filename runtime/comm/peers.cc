@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "runtime/comm/block_rounds.h"
 #include "runtime/comm/combine.h"
 #include "runtime/comm/neighbours.h"
 #include "runtime/comm/one_rank.h"
@@ -24,6 +25,9 @@ constexpr uint64_t kWhole = 16 << 10;   // up to so many bytes every member comb
 constexpr uint64_t kPiece = 256 << 10;  // of what a member combines: while one is combined, the next is under way
 constexpr uint32_t kWindow = 4;         // pieces that are under way
 constexpr uint64_t kGathered = 4 << 20; // so much a member may have of all others together
+// A message costs as much as 20 KB of bandwidth do (2 us, 10 GB/s). Up to these sizes fewer messages are worth more bytes.
+constexpr uint64_t kSummed = 128 << 10; // of all members' values together, if every member combines them
+constexpr uint64_t kBlock = 2 << 10;    // of what a member sends to one other member
 constexpr size_t kTests = 64;           // of requests, one look at an exchange: to test all for each that is done would be quadratic
 constexpr int kLooks = 2000;            // before a waiting rank leaves its CPU to others
 
@@ -65,6 +69,9 @@ struct Exchange {
   // ---- In rounds, each of which begins when the one before is over
   uint32_t round = 0, rounds = 0;
   std::vector<char> room;  ///< messages that came and are to be combined; a message that is sent
+  BlockRounds blocks;
+  uint32_t block_rounds = 0;  ///< the first rounds exchange blocks
+  uint64_t width = 0;         ///< the other rounds gather this number of bytes of each member
   // ---- Of a reduction
   bool whole = false;  ///< every member combines all
   uint32_t pieces = 0, posted = 0;
@@ -169,7 +176,7 @@ class Rank final : public Communicator {
     if (found == exchanges_.end()) found = exchanges_.insert(found, std::make_unique<Exchange>());
     Exchange& e = **found;
     e.busy = true, e.awaited = false, e.ticket = ticket, e.call = {}, e.group = nullptr, e.pieces = e.posted = 0;
-    e.open.clear(), e.cursor = 0, e.round = e.rounds = 0;
+    e.open.clear(), e.cursor = 0, e.round = e.rounds = e.block_rounds = 0, e.whole = false;
     return e;
   }
 
@@ -207,15 +214,24 @@ class Rank final : public Communicator {
   // ---- Rounds: log2(members) messages one after the other, where each member would send one to every other
 
   bool in_rounds(const Exchange& e) const {
-    uint64_t n = e.members();
-    if (n <= options_.few) return false;
-    if (e.call.kind == CollectiveKind::Broadcast) return true;
-    bool gathers = e.call.kind == CollectiveKind::AllReduce || e.call.kind == CollectiveKind::AllGather;
-    return gathers && e.call.bytes <= kWhole && e.call.bytes * n <= kGathered;
+    if (e.members() <= options_.few) return false;
+    return e.call.kind == CollectiveKind::Broadcast || gathers(e) || in_blocks(e);
   }
+  static bool gathers(const Exchange& e) {
+    const uint64_t all = e.call.bytes * e.members();
+    return e.call.bytes <= kWhole && ((e.call.kind == CollectiveKind::AllGather && all <= kGathered) ||
+                                      (e.call.kind == CollectiveKind::AllReduce && all <= kSummed));
+  }
+  static bool in_blocks(const Exchange& e) {
+    const bool equal = e.call.bytes % (e.members() * static_cast<uint64_t>(e.element())) == 0;
+    return (e.reduces() || (e.call.kind == CollectiveKind::AllToAll && equal)) && block_bytes(e) <= kBlock;
+  }
+  /// Of the largest share: the last one is.
+  static uint64_t block_bytes(const Exchange& e) { return bytes_of(e, e.share(e.members() - 1)); }
 
-  // A broadcast receives, and its only round sends on. Otherwise `room` has the value of member me + i at place i, of which the first
-  // 2^k are there after k rounds; values are combined when all are, in the order of the members, as everywhere.
+  // A broadcast receives, and its only round sends on. If members gather, `room` has the value of member me + i at place i, of which the
+  // first 2^k are there after k rounds. A large reduction first exchanges the shares that each member combines, and then gathers the
+  // results. Values are combined when all are there, in the order of the members, as everywhere.
   Status begin_rounds(Exchange& e) {
     const CollectiveCall& c = e.call;
     const uint32_t n = static_cast<uint32_t>(e.members()), me = e.group->me;
@@ -226,11 +242,16 @@ class Rank final : public Communicator {
         copy(c.to, c.from, c.bytes);
       else
         (void)NABLA_TRY(recv_from(e, e.group->members[((place & (place - 1)) + c.root) % n], e.tag, c.to, c.bytes));
-    } else {
-      while ((1u << e.rounds) < n) ++e.rounds;
-      if (e.room.size() < n * c.bytes) e.room.resize(n * c.bytes);
-      copy(e.room.data(), c.from, c.bytes);
+      return go_on(e);
     }
+    const bool first_blocks = !gathers(e);
+    e.width = first_blocks ? block_bytes(e) : c.bytes;
+    e.blocks.begin(n, me, first_blocks ? e.width : 0);
+    e.block_rounds = first_blocks ? e.blocks.rounds() : 0;
+    e.rounds = !first_blocks || c.kind == CollectiveKind::AllReduce ? e.block_rounds + e.blocks.rounds() : e.block_rounds;
+    if (e.rounds > e.block_rounds && e.room.size() < n * e.width) e.room.resize(n * e.width);
+    if (!first_blocks) copy(e.room.data(), c.from, c.bytes);
+    for (uint32_t m = 0; first_blocks && m < n; ++m) copy(e.blocks.to_member(m), own(e, e.share(m)), bytes_of(e, e.share(m)));
     return go_on(e);
   }
   Status go_on(Exchange& e) {
@@ -251,23 +272,41 @@ class Rank final : public Communicator {
         if (place + below < n) (void)NABLA_TRY(send_to(e, members[(place + below + c.root) % n], e.tag, c.to, c.bytes));
       return Ok{};
     }
-    const uint32_t distance = 1u << round;
-    const uint64_t bytes = std::min(distance, n - distance) * c.bytes;
-    (void)NABLA_TRY(recv_from(e, members[(me + distance) % n], e.tag, e.room.data() + distance * c.bytes, bytes));
+    if (round > 0 && round <= e.block_rounds) e.blocks.end_round(round - 1);
+    if (round < e.block_rounds) {
+      e.blocks.begin_round(round);
+      (void)NABLA_TRY(recv_from(e, members[e.blocks.sender(round)], e.tag, e.blocks.received(), e.blocks.message_bytes()));
+      return send_to(e, members[e.blocks.receiver(round)], e.tag, e.blocks.sent(), e.blocks.message_bytes());
+    }
+    if (round > 0 && round == e.block_rounds) combine_blocks(e, e.room.data());
+    const uint32_t distance = 1u << (round - e.block_rounds);
+    const uint64_t bytes = std::min(distance, n - distance) * e.width;
+    (void)NABLA_TRY(recv_from(e, members[(me + distance) % n], e.tag, e.room.data() + distance * e.width, bytes));
     return send_to(e, members[(me + n - distance) % n], e.tag, e.room.data(), bytes);
+  }
+  void combine_blocks(Exchange& e, void* to) {
+    parts_.clear();
+    for (uint32_t m = 0; m < e.members(); ++m) parts_.push_back(e.blocks.from_member(m));
+    combine(e.call.reduction, e.call.dtype, parts_, {&to, 1}, 0, e.share(e.group->me).size());
   }
   void end_rounds(Exchange& e) {
     const CollectiveCall& c = e.call;
     if (c.kind == CollectiveKind::Broadcast) return;
     const uint32_t n = static_cast<uint32_t>(e.members()), me = e.group->me;
+    auto* to = static_cast<char*>(c.to);
+    if (e.rounds == e.block_rounds) e.blocks.end_round(e.rounds - 1);
+    if (e.rounds == e.block_rounds && e.reduces()) return combine_blocks(e, c.to);
     parts_.clear();
-    for (uint32_t m = 0; m < n; ++m) parts_.push_back(e.room.data() + (m + n - me) % n * c.bytes);
+    for (uint32_t m = 0; m < n; ++m) parts_.push_back(e.rounds == e.block_rounds ? e.blocks.from_member(m) : place_of(e, (m + n - me) % n));
     void* out[] = {c.to};
-    if (c.kind == CollectiveKind::AllReduce)
+    if (c.kind == CollectiveKind::AllReduce && e.block_rounds == 0)
       combine(c.reduction, c.dtype, parts_, out, 0, static_cast<int64_t>(c.bytes) / e.element());
+    else if (c.kind == CollectiveKind::AllGather)
+      for (uint32_t m = 0; m < n; ++m) copy(to + m * c.bytes, parts_[m], c.bytes);
     else
-      for (uint32_t m = 0; m < n; ++m) copy(static_cast<char*>(c.to) + m * c.bytes, parts_[m], c.bytes);
+      for (uint32_t m = 0; m < n; ++m) copy(to + e.share(m).begin * e.element(), parts_[m], bytes_of(e, e.share(m)));
   }
+  static const char* place_of(const Exchange& e, uint32_t place) { return e.room.data() + place * e.width; }
 
   Status begin_copies(Exchange& e) {
     const CollectiveCall& c = e.call;

@@ -27,8 +27,8 @@ struct PeerOptions {
 
 /// One rank in this process. It combines values in the order of the members, as LocalRanks does: the same bits on every engine.
 /// In a reduction every member sends each shard to the member that owns it, which combines the shards. All ranks together send as many
-/// bytes as in a ring. In groups of more than `few` members a broadcast is a tree, and small values are gathered in rounds: each round
-/// doubles the number of values that a member has.
+/// bytes as in a ring. In groups of more than `few` members a broadcast is a tree, and small values are exchanged in log2(members) rounds
+/// (block_rounds.h), or gathered: each round doubles the number of values that a member has.
 /// E0614 where the transport has other ranks than the table, which outlives the world.
 Result<std::unique_ptr<World>> make_peers(const format::Ranks& ranks, std::shared_ptr<Transport> transport, const PeerOptions& options);
 

@@ -71,6 +71,16 @@ TEST(System, DescriptorsThatRunOutAreNamedWithTheirLimit) {
   EXPECT_EQ(connect_to(coordinator->address(), 0.1).errors()[0].code, Code::kOutOfMemory);
 }
 
+TEST(System, TheLimitOfDescriptorsIsRaisedToTheHardLimit) {
+  rlimit before{}, after{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  Limit few(RLIMIT_NOFILE, next_descriptor() + 20);
+  auto coordinator = coordinator_of(2);
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
+  EXPECT_EQ(after.rlim_cur, before.rlim_max);
+  EXPECT_EQ(after.rlim_max, before.rlim_max);
+}
+
 // Without this error the ranks that are not accepted would wait until the time for joining is over.
 TEST(System, ACoordinatorWithoutDescriptorsSaysHowManyRanksHaveCome) {
   auto coordinator = coordinator_of(8);

@@ -9,6 +9,8 @@
 #include <numeric>
 
 #include "runtime/exec/parts.h"
+#include "runtime/exec/wholes.h"
+#include "runtime/format/rank_digits.h"
 #include "runtime/format/test_programs.h"
 
 namespace nabla::exec {
@@ -48,6 +50,28 @@ TEST(Parts, AreCopiedOutAndBack) {
   int scalar = 0;
   copy_out({{}, {}}, {}, sizeof(int), whole.data(), &scalar);
   EXPECT_EQ(scalar, 1);
+}
+
+// A process of a large job stores one shard per leaf, and computes those of other ranks.
+TEST(Wholes, AProcessStoresTheShardsOfItsOwnRanksAlone) {
+  format::RanksT job = format::two_classes().ranks;  // the rows of state leaf 1 are sharded over the ranks of the second class
+  constexpr uint32_t kOfClass = 2048;
+  job.count = 2 * kOfClass, job.classes[1]->first = kOfClass;
+  for (auto& of : job.classes) of->digits = {format::Digit(1, kOfClass)};
+  job.state[1]->shape = {2 * kOfClass, 4}, job.state[1]->placements[0]->cuts[0]->digits = {format::Digit(1, kOfClass)};
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(format::Ranks::Pack(builder, &job));
+  const format::Ranks& table = *flatbuffers::GetRoot<format::Ranks>(builder.GetBufferPointer());
+  const std::vector<uint32_t> class_of = format::classes_of(table), here{kOfClass + 7};
+  Whole whole(table, *table.state()->Get(1), class_of, here);
+  ASSERT_EQ(whole.here.size(), 1u);
+  EXPECT_EQ(whole.here[0].box({2, 4}).begin, (std::vector<int64_t>{14, 0}));
+  EXPECT_EQ(whole.part(0).index, -1);
+  EXPECT_FALSE(whole.owned_by(0));
+  for (uint32_t i = 0; i < kOfClass; ++i) {
+    ASSERT_EQ(whole.part(kOfClass + i).box({2, 4}).begin, (std::vector<int64_t>{2 * i, 0}));
+    ASSERT_TRUE(whole.owned_by(kOfClass + i));
+  }
 }
 
 std::unique_ptr<Session> session_of(const format::TwoClasses& classes, const SessionOptions& options = {.threads = 1}) {

@@ -176,8 +176,9 @@ class Session {
   /// The state of the ranks here in pieces. Of equal parts the lowest rank has the piece, so that those of all processes
   /// together have every element of every leaf once.
   const std::vector<StatePiece>& state_pieces() const { return pieces_; }
-  /// Copies its elements. No other process takes part. E0607 when the GPU fails.
-  Status get_piece(size_t piece, void* to) const;
+  /// Copies the elements of a piece that a rank of this process has, also if another rank has it too. No other process takes part.
+  /// E0607 when the GPU fails.
+  Status get_piece(const StatePiece& piece, void* to) const;
   /// Fills what the ranks here have from pieces of any shapes, which together have every element that is needed here; others are
   /// not read. All leaves then have a value.
   Status set_pieces(std::span<const StateView> pieces);

@@ -26,8 +26,7 @@ StatePiece whole_piece(int index, const TensorInfo& leaf) {
   return {index, 0, std::vector<int64_t>(leaf.shape.size(), 0), leaf.shape, leaf_bytes(leaf)};
 }
 
-Status Session::get_piece(size_t index, void* to) const {
-  const StatePiece& piece = pieces_[index];
+Status Session::get_piece(const StatePiece& piece, void* to) const {
   if (impl_->team) return impl_->team->get_piece(piece, to);
   return impl_->alone->engine().download(to, impl_->alone->leaf_data(piece.leaf), piece.bytes);
 }

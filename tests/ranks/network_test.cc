@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "tests/ranks/digits.h"
 #include "tests/ranks/expect.h"
@@ -65,19 +67,42 @@ TEST_F(TwoMachines, AnInterruptedLinkIsWaitedFor) {
   expect_same_file("long.safetensors", "healed.safetensors");
 }
 
-// F10: the machine that is cut off ends its ranks by itself; the others name one of them.
+/// The steps of which a folder has checkpoints that were committed.
+std::vector<int64_t> committed(const std::string& dir) {
+  std::vector<int64_t> out;
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    std::string name = entry.path().filename();
+    if (name.starts_with("step-") && !name.ends_with(".tmp")) out.push_back(std::stoll(name.substr(5)));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// F10: the machine that is cut off ends its ranks by itself; the others name one of them. At most the checkpoint that was being written
+// is still committed, and a new run goes on from the newest.
 TEST_F(TwoMachines, RanksThatAreCutOffEnd) {
-  Job job("cli/nabla-run", spread(100000000, "0.2"), on_front());
+  const std::string dir = path("cut");
+  std::vector<std::string> args = spread(100000000, "0.2");
+  args.insert(args.begin() + 1, {"--checkpoint-dir", dir, "--checkpoint-every", "20", "--checkpoint-keep", "1000000"});
+  Job job("cli/nabla-run", args, on_front());
   ASSERT_TRUE(job.said("init: done"));
-  ::usleep(300'000);
+  for (int i = 0; i < 2000 && (!std::filesystem::exists(dir) || committed(dir).size() < 2); ++i) ::usleep(10'000);
+  ::usleep(300'000);  // a heartbeat of every rank
   job.mark();
   network_.link(2, false);
+  const int64_t before = committed(dir).back();
   Outcome o = job.wait(40, 15);  // MPI's own daemon notices last
   EXPECT_EQ(o.code, 10) << o.err;
   EXPECT_MATCHES(o.err, "error\\[E0610\\]: rank [23] \\(process \\d+ on nb2\\) is unresponsive: nothing was heard of it for "
                         "\\d\\.\\d s in run \\d+");
   EXPECT_LT(o.seconds, 15);
   EXPECT_EQ(o.survivors, 0);
+  const std::vector<int64_t> steps = committed(dir);
+  EXPECT_LE(std::count_if(steps.begin(), steps.end(), [&](int64_t step) { return step > before; }), 1);
+  Outcome rest = Job("cli/nabla-run", train_digits("n", steps.back() + 3, {"--checkpoint-dir", dir, "--resume", "latest"})).wait();
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_HAS(rest.err, "resumed from " + dir + "/step-");
+  EXPECT_EQ(rest.err.find("warning"), std::string::npos) << rest.err;
 }
 
 // F12. Open MPI makes a broken connection again, and keeps to itself what was lost with it: that does not come, and nobody is late.
