@@ -12,6 +12,18 @@ namespace {
 
 using format::ProgramT;
 
+/// A test whose working directory is its temporary folder, so that messages name files without a folder.
+class InTempDir : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::current_path(testing::TempDir()); }
+  void TearDown() override { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_ = std::filesystem::current_path();
+};
+class Inspect : public InTempDir {};
+class Notes : public InTempDir {};
+
 struct Outcome {
   int code;
   std::string out, err;
@@ -22,7 +34,6 @@ Outcome inspect(const std::vector<const ProgramT*>& programs, const std::vector<
                 std::vector<std::string> options) {
   std::vector<format::BundleMember> members = format::small_members();
   members.insert(members.end(), reports.begin(), reports.end());
-  std::filesystem::current_path(testing::TempDir());
   EXPECT_TRUE(format::write_file("m.nbundle", format::bundle_bytes(programs, members).value()).ok());
   std::ostringstream out, err;
   options.insert(options.begin(), {"inspect", "m.nbundle"});
@@ -36,12 +47,11 @@ Outcome nablac(const std::vector<std::string>& args) {
   return {code, out.str(), err.str()};
 }
 std::string write(const std::string& name, const std::string& text) {
-  std::filesystem::current_path(testing::TempDir());
   EXPECT_TRUE(format::write_file(name, text).ok());
   return name;
 }
 
-TEST(Inspect, ADamagedReportIsNotPrinted) {
+TEST_F(Inspect, ADamagedReportIsNotPrinted) {
   const ProgramT program = format::small_program();
   auto of = [&](const std::string& report, const std::string& option = "--json") {
     return inspect({&program}, {{"report.json", report}}, {option});
@@ -61,7 +71,7 @@ TEST(Inspect, ADamagedReportIsNotPrinted) {
 }
 
 // What a bundle's program became was said when it was compiled.
-TEST(Inspect, OptionsOfModulesAreRefusedForBundles) {
+TEST_F(Inspect, OptionsOfModulesAreRefusedForBundles) {
   const ProgramT program = format::small_program();
   for (const std::vector<std::string>& option : std::vector<std::vector<std::string>>{
            {"--tf32"}, {"--no-library"}, {"--no-fuse"}, {"--deterministic"}, {"--no-overlap"}, {"--buckets", "n=1"}, {"--mesh", "dp=2"},
@@ -75,8 +85,7 @@ TEST(Inspect, OptionsOfModulesAreRefusedForBundles) {
 }
 
 // Of a module they say what is shown.
-TEST(Inspect, OptionsOfModulesAreThoseOfCompile) {
-  std::filesystem::current_path(testing::TempDir());
+TEST_F(Inspect, OptionsOfModulesAreThoseOfCompile) {
   ASSERT_TRUE(format::write_file("m.nbl", "nabla 1 flat\nentry main calls @f {\n  inputs x\n  outputs y\n}\nfunc @f(%x: bf16[512,512]) {\n"
                                           "  %y = dot_general(%x, %x) {lhs_contract=[1], rhs_contract=[0]}\n  return %y\n}\n")
                   .ok());
@@ -101,7 +110,7 @@ TEST(Inspect, ABundleIsNotPredictedAnew) {
 }
 
 // The report of the target that is asked for is looked for among all of them.
-TEST(Inspect, ADamagedReportOfAnotherTargetIsNamed) {
+TEST_F(Inspect, ADamagedReportOfAnotherTargetIsNamed) {
   ProgramT first = format::small_program(), second = format::small_program();
   second.target = "cpu:x86-64-v4";
   Outcome o = inspect({&first, &second},
@@ -112,7 +121,7 @@ TEST(Inspect, ADamagedReportOfAnotherTargetIsNamed) {
 }
 
 // Every leaf has the same note: one is printed, with their number. The report has them all.
-TEST(Notes, NotesOfOneKindAreOne) {
+TEST_F(Notes, NotesOfOneKindAreOne) {
   std::string leaves, inputs, nodes, results;
   for (int i = 1; i <= 5; ++i) {
     inputs += fmt::format("{}odd{}", i > 1 ? ", " : "", i), leaves += fmt::format("{}%odd{}: f32[{}]", i > 1 ? ", " : "", i, 2 * i + 1);
@@ -133,7 +142,7 @@ TEST(Notes, NotesOfOneKindAreOne) {
 }
 
 // Ranks along an axis over which nothing is sharded all compute the same.
-TEST(Notes, IdleAxesOfMeshAreRefused) {
+TEST_F(Notes, IdleAxesOfMeshAreRefused) {
   const std::string text =
       "nabla 1 traced\nmesh m = {dp=1, tp=1}\nentry f calls @f {\n  inputs x\n  outputs y\n}\n"
       "func @f(%x: f32[8@dp]) {\n  %y = neg(%x)\n  return %y\n}\n";

@@ -351,16 +351,16 @@ struct ByABlock {
 };
 void PrintTo(const ByABlock& b, std::ostream* out) { *out << b.name; }
 
-class Blocks : public testing::TestWithParam<ByABlock> {};
+class MutatedBlocks : public testing::TestWithParam<ByABlock> {};
 
-TEST_P(Blocks, EveryBarrierIsMissed) {
+TEST_P(MutatedBlocks, EveryBarrierIsMissed) {
   Kernel k = parse_kernel(GetParam().kernel, GetParam().name).value();
   CudaKernel healthy = printed(k);
   expect_barriers_missed(k, healthy, GetParam().first, GetParam().last, GetParam().barriers);
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Kernels, Blocks,
+    Kernels, MutatedBlocks,
     testing::Values(ByABlock{"cholesky",
                              R"(kernel @c(in x: f32[2,40,40], out y: f32[2,40,40], workspace s: u8[1,12800]) {
   schedule unit 2 units 1

@@ -382,8 +382,11 @@ TEST(Layouts, SumsAreMadeBeforeTheyBecomeSeveral) {
   Made m = make("dp=2", "%x: f32[8@dp,4]", " %a = reduce_sum(%x) {axes=[0]}\n %n = neg(%a)\n"
                 " %p = broadcast_in_dim(%n) {dims=[1], shape=[16, 4]}\n %t = tanh(%p)\n return %t\n");
   EXPECT_EQ(collectives(m), "all_reduce");
-  for (const ir::Node& n : m.local.functions[0]->nodes)
-    if (n.op->lower == ir::Lowering::kCollective) EXPECT_EQ(m.local.functions[0]->type(n.operands[0]).rank(), 1);
+  for (const ir::Node& n : m.local.functions[0]->nodes) {
+    if (n.op->lower == ir::Lowering::kCollective) {
+      EXPECT_EQ(m.local.functions[0]->type(n.operands[0]).rank(), 1);
+    }
+  }
 }
 
 // The numbers are right, and the ranks were rented for nothing.
