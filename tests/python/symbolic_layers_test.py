@@ -178,3 +178,16 @@ def test_features_of_a_dynamic_number():
     np.testing.assert_allclose(np.asarray(given), np.asarray(attend(nb.asarray(x), 0.25)), rtol=1e-5, atol=1e-6)
     with pytest.raises(nb.Error, match=r"the number of features is d, which is not known at compile time.*give a scale"):
         nb.jit(attend, dynamic_dims=dynamic)(x)
+
+
+# A dynamic size as an index, and as the size of a mask and of classes.
+@pytest.mark.parametrize("name, f", [
+    ("last row", lambda x: x[x.shape[0] - 1]), ("last column", lambda x: x[:, x.shape[1] - 1]),
+    ("set last", lambda x: x.at[x.shape[0] - 1].set(0.0)), ("slope", nb.grad(lambda x: nb.sum(x[x.shape[0] - 1] ** 2))),
+    ("mask", lambda x: nb.tri(x.shape[0])), ("below", lambda x: nb.tri(x.shape[0], x.shape[1], -1)),
+    ("classes", lambda x: nb.one_hot(nb.argmax(x, 1), x.shape[1]))])
+def test_dynamic_sizes_as_numbers(name, f):
+    compiled = nb.jit(f, dynamic_dims={0: {0: ("n", 2, 9), 1: ("m", 2, 8)}})
+    for shape in ((5, 4), (2, 8)):
+        x = np.random.RandomState(0).randn(*shape).astype(np.float32)
+        np.testing.assert_array_equal(np.asarray(compiled(x)), np.asarray(f(nb.asarray(x))))

@@ -58,9 +58,9 @@ def asarray(x, dtype=None):
 
     Without `dtype`: Python's bools are bool, ints int32, floats the default dtype; arrays and NumPy's scalars keep
     theirs, alone and in lists: np.float64(0.1) is float64. With one,
-    numbers are converted as `astype` does it: floats become integers by truncation, at most the nearest that fits, ints
-    keep their lowest bits, and all but 0 is True. Raises ValueError for ints that do not fit into int32 without a
-    `dtype`, and for those beyond 64 bits.
+    numbers are converted as `astype` does it: floats become integers by truncation, at most the nearest that fits, and
+    all but 0 is True. Raises OverflowError for ints that do not fit into `dtype`, and ValueError for ints that do not
+    fit into int32 without a `dtype`, and for those beyond 64 bits.
     """
     if isinstance(x, Tensor):
         return x if dtype is None or x.dtype == dtype_of(dtype) else astype(x, dtype)

@@ -7,7 +7,7 @@ import operator
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype, default_float, dtype_of
 from .._mesh import laid_out_like
-from ._common import emit1, sizes_of
+from ._common import all_static, emit1, sizes_of
 
 
 def _placed(x, device):
@@ -235,7 +235,12 @@ def _triangle(native, x, k):
 
 
 def tri(n, m=None, k=0, dtype=None):
-    """[n, m] with ones up to diagonal k."""
+    """[n, m] with ones up to diagonal k. n and m are ints, or sizes that are known at run time."""
+    shape = [n, n if m is None else m]
+    if not all_static(shape):
+        row, column = [emit1("iota", [], {"shape": shape, "axis": d, "dtype": DType.int64}) for d in (0, 1)]
+        ones = emit1("le", [column, emit1("add", [row, k], {})], {})
+        return astype(ones, default_float() if dtype is None else dtype)
     return astype(_nabla.tril_mask(n, n if m is None else m, k), default_float() if dtype is None else dtype)
 
 
@@ -257,8 +262,15 @@ def vander(x, n=None, increasing=False):
 
 
 def one_hot(labels, num_classes, dtype=None, axis=-1):
-    """1 where the new dimension counts the label, else 0; labels out of range give zeros."""
-    out = _nabla.one_hot(asarray(labels), num_classes, default_float() if dtype is None else dtype_of(dtype))
+    """1 where the new dimension counts the label, else 0; labels out of range give zeros. num_classes is an int, or a
+    size that is known at run time."""
+    labels, dtype = asarray(labels), default_float() if dtype is None else dtype_of(dtype)
+    if all_static([num_classes]):
+        out = _nabla.one_hot(labels, num_classes, dtype)
+    else:
+        shape = [*labels.shape, num_classes]
+        classes = emit1("iota", [], {"shape": shape, "axis": labels.ndim, "dtype": DType.int64})
+        out = astype(emit1("eq", [classes, astype(labels, DType.int64)[..., None]], {}), dtype)
     if axis % out.ndim == out.ndim - 1:
         return out
     return _nabla.moveaxis(out, out.ndim - 1, axis % out.ndim)

@@ -34,6 +34,9 @@ def _is_int(i):
 def _items(index):
     out = []
     for i in index if isinstance(index, tuple) else (index,):
+        if isinstance(i, _nabla.Dim):  # x[x.shape[0] - 1]
+            out.append(asarray(i, DType.int64))
+            continue
         if i is None or i is Ellipsis or isinstance(i, (slice, bool)) or _is_int(i):
             out.append(i)
             continue
