@@ -342,3 +342,12 @@ def test_python_ints_of_a_checkpoint_have_64_bits(tmp_path):
         assert nn.load_checkpoint(path, {"seed": 0})[0]["seed"] == number
     with pytest.raises(ValueError, match=f"{2**64} does not fit into 64 bits"):
         nn.save_checkpoint(path, {"seed": 2**64})
+
+
+def test_leaves_and_files_that_are_none_say_which(tmp_path):
+    path = str(tmp_path / "c.safetensors")
+    with pytest.raises(TypeError, match="save_checkpoint: model: names: "):
+        nn.save_checkpoint(path, {"w": nb.ones(1), "names": np.array(["x", "y"])})
+    open(path, "wb").close()
+    with pytest.raises(nn.CheckpointError, match="no safetensors file: it has 0 bytes"):
+        nn.load_file(path)

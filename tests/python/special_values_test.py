@@ -344,3 +344,21 @@ def test_heaviside(dtype):
     got = nb.heaviside(x, y)
     assert got.dtype == x.dtype
     np.testing.assert_array_equal(np.asarray(nb.cast(got, "float64")), [0, 0.5, 0.5, 1, 1, np.nan])
+
+
+@pytest.mark.parametrize("ord", [1.5, 2, 3, 4.0])
+def test_norms_are_flat_at_zero(ord):
+    assert nb.grad(lambda v: nb.linalg.norm(v, ord))(nb.zeros(3)).tolist() == [0, 0, 0]
+    near(nb.grad(lambda v: nb.linalg.norm(v, ord))(nb.asarray([3.0, 0.0])), [1, 0])
+
+
+def test_indices_beyond_int64_are_behind_the_end():
+    i = nb.asarray([2**63, 2**64 - 1, 1], "uint64")
+    assert nb.arange(4)[i].tolist() == [3, 3, 1]
+
+
+@pytest.mark.parametrize("low, high, dtype, text", [
+    (5, 5, "int32", r"no integer is in \[5, 5\)"), (-2**63, 2**63 - 1, "int64", "more than 2\\^31 - 1 apart")])
+def test_ranges_of_draws_that_cannot_be(low, high, dtype, text):
+    with pytest.raises(nb.Error, match=text):
+        nb.random.randint(nb.random.key(0), (2,), low, high, dtype)

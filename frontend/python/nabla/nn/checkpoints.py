@@ -104,8 +104,10 @@ def read_header(path):
     size = os.path.getsize(path)
     with open(path, "rb") as f:
         first = f.read(8)
-        length = int.from_bytes(first, "little") if len(first) == 8 else None
-        if length is None or length > min(size - 8, _MAX_HEADER):
+        if len(first) < 8:
+            raise CheckpointError(f"{path}: no safetensors file: it has {size} bytes, and begins with a length of 8")
+        length = int.from_bytes(first, "little")
+        if length > min(size - 8, _MAX_HEADER):
             raise CheckpointError(f"{path}: no safetensors file: a header of {length} bytes in a file of {size}")
         text = f.read(length)
     if not text.startswith(b"{"):
@@ -342,7 +344,10 @@ def named_arrays(tree, what):
                             "hold: leave it out of the tree, or pass it in metadata")
         if name in out:
             raise ValueError(f"{what}: two leaves of the tree have the path {name}: rename a key")
-        out[name] = _exact(x)
+        try:
+            out[name] = _exact(x)
+        except (TypeError, ValueError) as e:
+            raise type(e)(f"{what}: {name or 'the tree'}: {e}") from None
     return out
 
 

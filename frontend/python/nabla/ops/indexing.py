@@ -160,7 +160,9 @@ def _plan(x, index, what):
 
 
 def from_front(i, n):
-    if i.dtype in (DType.uint8, DType.uint16, DType.uint32, DType.uint64):
+    if i.dtype == DType.uint64:  # ops read indices as int64
+        return astype(emit1("minimum", [i, asarray(2**63 - 1, DType.uint64)], {}), DType.int64)
+    if i.dtype in (DType.uint8, DType.uint16, DType.uint32):
         return i
     if i.dtype in (DType.int8, DType.int16):
         i = astype(i, DType.int32)

@@ -164,15 +164,21 @@ def norm_of(x, ord=2, axis=None, keepdims=False):
     if ord == 2:
         wide = widened(x)
         return astype(_length(sum(emit1("mul", [wide, wide], {}), axis, keepdims)), x.dtype)
-    return astype(pow(sum(pow(widened(size), float(ord)), axis, keepdims), 1.0 / ord), x.dtype)
+    powers = sum(pow(widened(size), float(ord)), axis, keepdims)
+    if ord < 1:
+        return astype(pow(powers, 1.0 / ord), x.dtype)
+    return astype(_smooth_root(powers, lambda p: pow(p, 1.0 / ord)), x.dtype)
 
 
 def _length(squares):
-    """The square root of a sum of squares. Its derivatives at 0 are defined as 0: every vector of length at most 1 is a
-    subgradient of the norm there."""
-    zero = emit1("eq", [squares, 0], {})
-    root = emit1("sqrt", [emit1("select", [zero, 1.0, squares], {})], {})
-    return emit1("select", [zero, 0.0, root], {})
+    return _smooth_root(squares, lambda s: emit1("sqrt", [s], {}))
+
+
+def _smooth_root(total, root):
+    """The root of a sum of powers, as of a norm. Its derivatives at 0 are defined as 0: 0 is a subgradient of every norm
+    there."""
+    zero = emit1("eq", [total, 0], {})
+    return emit1("select", [zero, 0.0, root(emit1("select", [zero, 1.0, total], {}))], {})
 
 
 def median(x, axis=None, keepdims=False):
