@@ -179,3 +179,15 @@ def test_dlpack_copies_and_other_devices():
             x.__dlpack__(dl_device=device)
     with pytest.raises(TypeError):
         x.__dlpack__(copies=True)
+
+
+# Where no tensor is beside them, ints are int32.
+@pytest.mark.parametrize("f", [
+    lambda n: nb.add(n, 1), lambda n: nb.maximum(n, 1), lambda n: nb.equal(n, 0), lambda n: nb.where(True, n, 1),
+    lambda n: nb.stack([n, 1]), lambda n: nb.clip(n, 0, 5), lambda n: nb.zeros(2, dtype="int32").at[0].set(n),
+    lambda n: nb.select([nb.asarray(True)], [n], 0)])
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: nb.jit(f, static_argnums=0)], ids=["eager", "jit"])
+def test_ints_beyond_int32_do_not_wrap(wrap, f):
+    for n in (2**31, 2**32, 2**40, -2**31 - 1):
+        with pytest.raises((OverflowError, ValueError), match=f"{n} does not fit into int32"):
+            wrap(f)(n)
