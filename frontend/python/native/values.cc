@@ -138,8 +138,8 @@ Value from_numbers(const py::object& source, std::optional<DType> wanted) {
     if (fits || dtype == DType::kBool) continue;
     const std::string number = py::str(py::handle(o)).cast<std::string>();
     if (!wanted) throw py::value_error(number + " does not fit into int32, the dtype of ints: give a dtype, such as int64");
-    PyErr_Format(PyExc_OverflowError, "%s does not fit into %s, the dtype that is given", number.c_str(),
-                 std::string(name_of(dtype)).c_str());
+    const std::string name = py::cast(dtype).attr("name").cast<std::string>();
+    PyErr_Format(PyExc_OverflowError, "the number %s does not fit into %s, the dtype that is given", number.c_str(), name.c_str());
     throw py::error_already_set();
   }
   return Value(std::move(array));
