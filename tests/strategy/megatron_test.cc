@@ -30,7 +30,8 @@ TEST(Megatron, ExchangesActivationsFourTimesALayerAndNothingElse) {
         for (Packed packed : {Packed::kApart, Packed::kByHeads}) {
           const TransformerSizes sizes{.layers = layers, .batch = 2, .length = 32, .width = width, .momentum = momentum, .packed = packed};
           const Exchanged made = exchanged(on_mesh(sizes, {{"tp", 4}}), {{"layouts", kMegatron}});
-          const std::string what = fmt::format("{} layers of {}, momentum {}, packed {}", layers, width, momentum, packed != Packed::kApart);
+          const std::string what =
+              fmt::format("{} layers of {}, momentum {}, packed {}", layers, width, momentum, packed != Packed::kApart);
           const int64_t activations = sizes.batch * sizes.length * width * kF32;
           EXPECT_EQ(made.calls, (std::map<std::string, int64_t>{{"all_reduce{tp}", 4 * layers}})) << what;
           EXPECT_EQ(made.payload.at("all_reduce{tp}"), (4 * layers - 1) * activations + width * kF32) << what;

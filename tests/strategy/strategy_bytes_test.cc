@@ -39,12 +39,15 @@ TEST(StrategyBytes, HybridReducesShardsOverCopies) {
   EXPECT_EQ(hybrid.state, 2 * p / n);
 }
 
-// Megatron's layout of one weight brings those of the next ones with it, along the dimension in which shards were to lie: they go to the
-// other one. All leaves are in four parts.
+// Megatron's layout of one weight brings that of the next one with it, along the dimension in which shards were to lie: they go to the
+// other one. Leaves are in four parts. Weights after the pair are in two, since products end the layout.
 TEST(StrategyBytes, ShardsGiveWayToTensorParallelWeightsAndStay) {
   const int64_t p = kElements * kF32, ranks = 4;
-  const Options options = {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "w0=,tp"}};
-  EXPECT_EQ(exchanged(chain("dp=2, tp=2"), options).state, 2 * p / ranks);
+  auto state = [](const char* layouts) {
+    return exchanged(chain("dp=2, tp=2"), {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", layouts}}).state;
+  };
+  EXPECT_EQ(state("w0=,tp;w2=,tp"), 2 * p / ranks);
+  EXPECT_EQ(state("w0=,tp"), p / ranks + p / 2);
 }
 
 ir::Module blocks(int layers, const char* axis) {
