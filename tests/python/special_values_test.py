@@ -213,8 +213,8 @@ def test_statistics_of_float16(wrap):
 def test_averages_of_small_integers_do_not_wrap(wrap, dtype):
     top = np.iinfo(dtype).max
     x, weights = np.array([top, top, 0], dtype), np.array([top, 1, 2], dtype)
-    near(wrap(lambda x, w: nb.average(x, weights=w))(x, weights), np.average(x.astype(float), weights=weights.astype(float)),
-         rtol=1e-6)
+    want = np.average(x.astype(float), weights=weights.astype(float))
+    near(wrap(lambda x, w: nb.average(x, weights=w))(x, weights), want, rtol=1e-6)
 
 
 def moments_of(optimizer, dtype, gradients):

@@ -176,7 +176,7 @@ def test_features_of_a_dynamic_number():
     dynamic = {0: {2: ("d", 2, 16)}}
     given = nb.jit(lambda x: attend(x, 0.25), dynamic_dims=dynamic)(x)
     np.testing.assert_allclose(np.asarray(given), np.asarray(attend(nb.asarray(x), 0.25)), rtol=1e-5, atol=1e-6)
-    with pytest.raises(nb.Error, match=r"the number of features is d, which is not known at compile time.*give a scale"):
+    with pytest.raises(nb.Error, match="the number of features is d, which is not known at compile time.*give a scale"):
         nb.jit(attend, dynamic_dims=dynamic)(x)
 
 

@@ -141,7 +141,8 @@ def randint(key, shape=(), minval=0, maxval=None, dtype="int32"):
         _nabla.fail(204, f"randint: no integer is in [{minval}, {maxval})")
     check_range(minval, maxval - 1, dtype)
     if maxval - minval > 2**31 - 1:
-        _nabla.fail(204, f"randint: {minval} and {maxval} are more than 2^31 - 1 apart", "nabla.random.bits has all words")
+        _nabla.fail(204, f"randint: {minval} and {maxval} are more than 2^31 - 1 apart",
+                    "nabla.random.bits has all words")
     out = _nabla.randint(_key(key), sizes_of(shape, "randint"), 0, maxval - minval)
     return _binary.add(astype(out, dtype), asarray(minval, dtype)) if minval else astype(out, dtype)
 

@@ -175,8 +175,8 @@ def _length(squares):
 
 
 def _smooth_root(total, root):
-    """The root of a sum of powers, as of a norm. Its derivatives at 0 are defined as 0: 0 is a subgradient of every norm
-    there."""
+    """The root of a sum of powers, as of a norm. Its derivatives at 0 are defined as 0, which is a subgradient of every
+    norm there."""
     zero = emit1("eq", [total, 0], {})
     return emit1("select", [zero, 0.0, root(emit1("select", [zero, 1.0, total], {}))], {})
 
