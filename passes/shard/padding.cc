@@ -55,6 +55,9 @@ bool vanishes(const ir::TypedOp& op, const Factors& factors, int factor, Combine
   return false;
 }
 
+// Nothing is known to be a multiple of such an extent.
+bool may_be_empty(const Dim& extent) { return extent.bounds().min <= 0; }
+
 // Rows that indices name, one component per index: the dimension of operand 0 that the component counts along.
 bool is_looked_up(const ir::TypedOp& op, const Factors& factors, int factor) {
   if (op.op.name == "embedding") return has_factor({factors.operands[0][0]}, factor);
@@ -171,13 +174,13 @@ int PaddedDims::find(int v) const {
 
 bool PaddedDims::nest(int a, int b) const {
   const Dim &x = least_[find(a)], &y = least_[find(b)];
-  return x.is(0) || y.is(0) || x == y || Dim::mod(x, y).is(0) || Dim::mod(y, x).is(0);
+  return may_be_empty(x) || may_be_empty(y) || Dim::mod(x, y).is(0) || Dim::mod(y, x).is(0);
 }
 void PaddedDims::join(int a, int b) {
   a = find(a), b = find(b);
   if (a == b) return;
   Dim &x = least_[a], &y = least_[b];
-  if (y.is(0) || (!x.is(0) && Dim::mod(y, x).is(0))) y = x;
+  if (may_be_empty(y) || (!may_be_empty(x) && Dim::mod(y, x).is(0))) y = x;
   parent_[a] = b;
 }
 
@@ -250,7 +253,7 @@ Dim PaddedDims::extent(int f, ValueId v, int d) const {
   const Dim& own = m_.functions[f]->type(v).shape[d];
   int root = find(variable(f, v, d));
   const Dim& least = least_[root];
-  if (!uneven_.contains(root) || least.is(0) || !Dim::mod(own, least).is(0)) return own;
+  if (!uneven_.contains(root) || may_be_empty(least) || !Dim::mod(own, least).is(0)) return own;
   return with_padding(least, multiple_.at(root)) * Dim::floordiv(own, least);
 }
 

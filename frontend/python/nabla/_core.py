@@ -291,11 +291,15 @@ def promoted(*xs):
     return out
 
 
+def fits(x, dtype):
+    """Whether an integer dtype holds an int."""
+    bits = 8 * dtype.itemsize
+    return 0 <= x < 1 << bits if dtype in _UNSIGNED else -(1 << bits - 1) <= x < 1 << bits - 1
+
+
 def check_fits(x, dtype, what="the dtype"):
     """Raises OverflowError for an int that an integer dtype does not hold."""
-    bits = 8 * dtype.itemsize
-    low, high = (0, (1 << bits) - 1) if dtype in _UNSIGNED else (-(1 << bits - 1), (1 << bits - 1) - 1)
-    if not low <= x <= high:
+    if not fits(x, dtype):
         raise OverflowError(f"the number {x} does not fit into {dtype.name}, {what}")
 
 

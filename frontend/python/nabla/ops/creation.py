@@ -5,7 +5,7 @@ import math
 import operator
 
 from .. import _nabla
-from .._core import DType, Tensor, asarray, astype, default_float, dtype_of
+from .._core import DType, Tensor, asarray, astype, default_float, dtype_of, fits
 from .._mesh import laid_out_like
 from ._common import all_static, emit1, sizes_of
 
@@ -109,7 +109,7 @@ def arange(start, stop=None, step=1, dtype=None, device=None):
     count = max(0, -((start - stop) // step) if whole else math.ceil((stop - start) / step))
     ends = (start, start + (count - 1) * step, step)
     wide = DType.int64 if whole else DType.float64
-    if whole and dtype.is_integer() and asarray(ends, dtype).tolist() == list(ends):
+    if whole and dtype.is_integer() and all(fits(end, dtype) for end in ends):
         wide = dtype
     place = emit1("iota", [], {"shape": [count], "axis": 0, "dtype": wide})
     if whole:
