@@ -101,7 +101,7 @@ TEST_F(Inspect, OptionsOfModulesAreThoseOfCompile) {
 }
 
 // Times of a bundle are those that were predicted when it was compiled.
-TEST(Inspect, ABundleIsNotPredictedAnew) {
+TEST_F(Inspect, ABundleIsNotPredictedAnew) {
   const ProgramT program = format::small_program();
   Outcome o = inspect({&program}, {{"report.json", R"({"report_version": 5, "target": "sm_90a"})"}}, {"--target", "sm_90a:H200"});
   EXPECT_EQ(o.code, 2);
