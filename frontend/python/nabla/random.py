@@ -20,9 +20,9 @@ import operator
 import threading
 
 from . import _nabla
-from ._core import DType, Error, Tensor, asarray, astype, check_range, default_float, dtype_of, inexact
+from ._core import DType, Error, Tensor, asarray, astype, default_float, dtype_of, inexact
 from .ops import binary as _binary
-from .ops._common import axis_of, count_of, emit1, filled, float_tensors, sizes_of
+from .ops._common import axis_of, check_interval, count_of, emit1, filled, float_tensors, sizes_of
 
 _SPLIT = 0x73706C69  # of split: its children are not those of fold_in with small numbers
 
@@ -137,12 +137,7 @@ def randint(key, shape=(), minval=0, maxval=None, dtype="int32"):
     """Integers in [minval, maxval), ints of the dtype at most 2^31 - 1 apart; randint(key, shape, n) is in [0, n)."""
     minval, maxval = (0, minval) if maxval is None else (minval, maxval)
     minval, maxval, dtype = operator.index(minval), operator.index(maxval), dtype_of(dtype)
-    if minval >= maxval:
-        _nabla.fail(204, f"randint: no integer is in [{minval}, {maxval})")
-    check_range(minval, maxval - 1, dtype)
-    if maxval - minval > 2**31 - 1:
-        _nabla.fail(204, f"randint: {minval} and {maxval} are more than 2^31 - 1 apart",
-                    "nabla.random.bits has all words")
+    check_interval(minval, maxval, dtype, "randint")
     out = _nabla.randint(_key(key), sizes_of(shape, "randint"), 0, maxval - minval)
     return _binary.add(astype(out, dtype), asarray(minval, dtype)) if minval else astype(out, dtype)
 

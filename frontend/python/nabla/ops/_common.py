@@ -5,7 +5,7 @@ import inspect
 import operator
 
 from .. import _nabla
-from .._core import DType, Error, Tensor, asarray, astype, inexact, promoted, result_type
+from .._core import DType, Error, Tensor, asarray, astype, check_range, inexact, promoted, result_type
 
 emit = _nabla.emit
 
@@ -65,6 +65,16 @@ def axis_of(axis, ndim, what):
         _nabla.fail(204, f"{what}: axis {n} of a tensor with {ndim} dimensions",
                     f"axes are {-ndim} to {ndim - 1}" if ndim else "a scalar has no axis")
     return n % ndim
+
+
+def check_interval(low, high, dtype, what):
+    """Raises Error (E0204) unless integers lie in [low, high) and its ends are at most 2^31 - 1 apart, and
+    OverflowError unless the dtype holds them all."""
+    if low >= high:
+        _nabla.fail(204, f"{what}: no integer is in [{low}, {high})")
+    check_range(low, high - 1, dtype)
+    if high - low > 2**31 - 1:
+        _nabla.fail(204, f"{what}: {low} and {high} are more than 2^31 - 1 apart", "nabla.random.bits has all words")
 
 
 def axes_of(axis, ndim, what):
