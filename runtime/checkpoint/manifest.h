@@ -61,7 +61,8 @@ struct Manifest {
   static Result<Manifest> parse(std::string_view text, const std::string& what);
 };
 
-/// What the file has by these placements, in its order. Only placements with an offset give one to their piece.
+/// The pieces of leaves that these placements put into the file, in the order of the placements. A piece has an offset if its placement
+/// has one.
 std::vector<Piece> pieces_in(uint32_t file, const std::vector<Leaf>& leaves, const std::vector<Placement>& placements);
 
 std::vector<Leaf> leaves_of(const exec::Session& session);

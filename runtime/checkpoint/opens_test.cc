@@ -39,7 +39,7 @@ uint64_t bytes_within(const exec::Box& box, const std::vector<int64_t>& shape) {
   return out;
 }
 
-/// What a rank writes of the placements.
+/// The number of bytes that a rank writes by these placements.
 uint64_t bytes_of_file(uint32_t rank, const std::vector<Leaf>& leaves, const std::vector<Placement>& placements) {
   uint64_t out = 0;
   for (const Piece& p : pieces_in(rank, leaves, placements)) out += p.bytes;

@@ -142,7 +142,7 @@ TEST(Peers, LargeGroupsSendFewMessages) {
   EXPECT_EQ(wrong, 0);
 }
 
-// 256 ranks and 32 KiB: 16 messages of each rank for a sum instead of 510, with the bits of the order of the members.
+// Each of 256 ranks sends 16 messages for a sum of 32 KiB instead of 510. The sums are bitwise those of the order of the members.
 TEST(Peers, LargeGroupsSendFewMessagesOfMiddleSizes) {
   constexpr uint32_t kRanks = 256, kElements = 8192, kBlock = kElements / kRanks;
   std::vector<uint8_t> bytes = plain_table({kRanks});
@@ -154,7 +154,7 @@ TEST(Peers, LargeGroupsSendFewMessagesOfMiddleSizes) {
   std::vector<float> in_order(kElements);
   for (uint32_t i = 0; i < kElements; ++i)
     for (uint32_t r = 0; r < kRanks; ++r) in_order[i] = r == 0 ? value_of(0, i) : in_order[i] + value_of(r, i);
-  // What element i of the result of a rank should be.
+  // Returns the value that element i of a rank's result has if it is right.
   using Right = std::function<float(uint32_t rank, uint32_t i)>;
   auto all = [&](format::CollectiveKind kind, uint32_t elements, uint32_t results, bool in_place, const Right& right) {
     sends = 0;

@@ -180,7 +180,7 @@ def test_dlpack_copies_and_other_devices():
         x.__dlpack__(copies=True)
 
 
-# Where no tensor is beside them, ints are int32.
+# Ints without a tensor beside them become int32 tensors.
 @pytest.mark.parametrize("f", [
     lambda n: nb.add(n, 1), lambda n: nb.maximum(n, 1), lambda n: nb.equal(n, 0), lambda n: nb.where(True, n, 1),
     lambda n: nb.stack([n, 1]), lambda n: nb.clip(n, 0, 5), lambda n: nb.zeros(2, dtype="int32").at[0].set(n),

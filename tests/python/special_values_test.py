@@ -225,8 +225,8 @@ def moments_of(optimizer, dtype, gradients):
     return p.numpy().astype(float)
 
 
-# 0.001 g^2 is 0 in float16, and 0.999 v is v in bfloat16: moments are float32. Steps end with gradients of 0, as of a
-# token that is in no more batch.
+# 0.001 g^2 is 0 in float16, and 0.999 v is v in bfloat16, so moments are float32. The last gradients are 0, as those of
+# a token that later batches do not have.
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop", "adagrad", "adafactor", "lion"])
 def test_moments_of_half_precision_parameters(name, dtype):

@@ -164,7 +164,7 @@ def test_every_layer_and_loss_has_a_case_or_a_reason():
     assert sorted(n for n in excused if n in found or n not in public()) == [], "a reason that nothing needs"
 
 
-# What depends on the number of features itself: its bound stands in no result.
+# Results that depend on the number of features follow from the number itself, and not from its upper bound.
 def test_features_of_a_dynamic_number():
     x = np.random.RandomState(0).randn(1, 5, 6).astype(np.float32)
     turned = nb.jit(F.rope, dynamic_dims={0: {2: ("d", 2, 16, 2)}})(x)

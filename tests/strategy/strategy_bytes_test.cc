@@ -39,8 +39,8 @@ TEST(StrategyBytes, HybridReducesShardsOverCopies) {
   EXPECT_EQ(hybrid.state, 2 * p / n);
 }
 
-// Megatron's layout of one weight brings that of the next one with it, along the dimension in which shards were to lie: they go to the
-// other one. Leaves are in four parts. Weights after the pair are in two, since products end the layout.
+// Propagation shards the rows of a weight over tp if the weight before it has sharded columns. ZeRO would have sharded the rows over dp,
+// and shards the columns instead: these leaves are in four parts. Weights behind such a pair are sharded over dp alone, in two parts.
 TEST(StrategyBytes, ShardsGiveWayToTensorParallelWeightsAndStay) {
   const int64_t p = kElements * kF32, ranks = 4;
   auto state = [](const char* layouts) {

@@ -125,8 +125,8 @@ TEST(CopyEngine, StoresOfThreadsAreFencedBeforeTmaWritesThere) {
   }
 }
 
-// One product of a warpgroup: 64 x 8 sums of ones over 64 elements of k, into which `body` puts what may be wrong. `fence` stands
-// between the stores of the factors and the barrier.
+// A kernel with one product of a warpgroup: 64 x 8 sums of ones over 64 elements of k. `body` is the code that multiplies, which a test
+// may make wrong. `fence` is the code between the stores of the factors and the barrier.
 std::string product(const std::string& body, const std::string& fence = "nb_wg_see_copies();") {
   return std::string(codegen::cuda_prelude()) + R"(
 extern "C" __global__ void boxes(const unsigned short* x, unsigned short* y, const __grid_constant__ nb_tensor_map map0_) {

@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype, default_float, dtype_of, inexact, operand, promoted
-from ..ops._common import widened  # noqa: F401
+from ..ops._common import wide_dtype, widened  # noqa: F401
 
 emit = _nabla.emit
 

@@ -29,11 +29,17 @@ def float_tensors(*xs):
     return [asarray(x, dtype) for x in out]
 
 
+def wide_dtype(dtype):
+    """float32 for 16-bit and 8-bit floats, else the dtype. Statistics, squares and quotients are computed in it, since
+    float16 holds neither sums above 65504 nor an eps of 1e-8."""
+    return DType.float32 if dtype.is_float() and dtype.itemsize < 4 else dtype
+
+
 def widened(x):
-    """x in float32 if it is a 16-bit or an 8-bit float, else x. Statistics, squares and quotients are computed in this
-    dtype, because float16 holds neither sums above 65504 nor an eps of 1e-8."""
+    """x in its wide dtype."""
     x = asarray(x)
-    return astype(x, DType.float32) if x.dtype.is_float() and x.dtype.itemsize < 4 else x
+    wide = wide_dtype(x.dtype)
+    return x if wide == x.dtype else astype(x, wide)
 
 
 def in_float32(*names):

@@ -8,7 +8,6 @@ those of 16-bit parameters in float32. Their moments are float32 too: 0.001 g^2 
 import functools
 
 from ... import _nabla
-from ..._core import DType
 from ..._mesh import laid_out_like
 from .. import _math as m
 
@@ -18,13 +17,10 @@ def _decayed(g, p, weight_decay):
 
 
 def _zeros(p, without=()):
-    """The first value of a slot: shaped and laid out like the parameter, without some of its dimensions."""
+    """The first value of a slot, in the dtype in which steps are computed: shaped and laid out like the parameter,
+    without some of its dimensions."""
     sizes = [n for i, n in enumerate(p.shape) if i not in without]
-    return laid_out_like(m.zeros(sizes, _slot_dtype(p)), p, without)
-
-
-def _slot_dtype(p):
-    return DType.float32 if p.dtype.is_float() and p.dtype.itemsize < 4 else p.dtype
+    return laid_out_like(m.zeros(sizes, m.wide_dtype(p.dtype)), p, without)
 
 
 def _rms(x):
@@ -187,7 +183,7 @@ class Adafactor(Rule):
 
     def begin(self, p):
         if p.ndim < 2:
-            return _zeros(p), m.zeros((), _slot_dtype(p))
+            return _zeros(p), m.zeros((), m.wide_dtype(p.dtype))
         return _zeros(p, (p.ndim - 1,)), _zeros(p, (p.ndim - 2,))
 
     @_in_float32
