@@ -16,6 +16,7 @@
 #include "cli/driver/report_transfers.h"
 #include "ir/cost/time.h"
 #include "ir/gpus.h"
+#include "ir/kernel_ir/grid_text.h"
 #include "ir/kernel_ir/kernel.h"
 #include "ir/plan.h"
 #include "ir/symbols.h"
@@ -222,14 +223,10 @@ class Reporter {
     return live_[p.name] = out + inside;
   }
 
-  // How each grid works, such as "product warpgroups tile 128, 256 stages 4".
+  // How each grid works.
   static Json schedules_of(const kernel_ir::Kernel& k) {
     Json out = Json::array();
-    const std::string text = print(k), begin = "\n    grid ";
-    for (size_t at = text.find(begin); at != text.npos; at = text.find(begin, at + 1)) {
-      const size_t first = at + begin.size();
-      out.push_back(text.substr(first, text.find(" blocks ", first) - first));
-    }
+    for (const kernel_ir::Grid& g : cuda_schedule_of(k).grids) out.push_back(mapping_text(k, g));
     return out;
   }
 

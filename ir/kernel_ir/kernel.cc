@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/kernel_ir/grid_text.h"
 #include "ir/kernel_ir/procedure_template.h"
 #include "ir/kernel_ir/text.h"
 #include "ir/lexer.h"
@@ -46,6 +47,9 @@ class KernelPrinter {
     body(k_.body, 1);
     return out_ + "}\n";
   }
+  std::string mapping(const Grid& g) {
+    return std::visit([&](const auto& m) { return text(m); }, g.mapping);
+  }
 
  private:
   void schedule(const CpuSchedule& s) {
@@ -59,8 +63,7 @@ class KernelPrinter {
     if (!s.work.is(1)) out_ += " work " + size(s.work);
     out_ += "\n";
     for (const Grid& g : s.grids) {
-      std::string mapping = std::visit([&](const auto& m) { return text(m); }, g.mapping);
-      out_ += fmt::format("    grid {} blocks {} threads {}", mapping, size(g.blocks), g.threads);
+      out_ += fmt::format("    grid {} blocks {} threads {}", mapping(g), size(g.blocks), g.threads);
       if (g.shared_bytes > 0) out_ += fmt::format(" shared {}", g.shared_bytes);
       if (g.beside > 1) out_ += fmt::format(" beside {}", g.beside);
       out_ += "\n";
@@ -359,6 +362,7 @@ std::vector<ir::SymbolRef> symbols_of(const Kernel& kernel) {
 }
 
 std::string print(const Kernel& kernel) { return KernelPrinter(kernel).run(); }
+std::string mapping_text(const Kernel& kernel, const Grid& grid) { return KernelPrinter(kernel).mapping(grid); }
 Status verify(const Kernel& kernel) { return Verifier(kernel).run(); }
 
 }  // namespace nabla::kernel_ir
