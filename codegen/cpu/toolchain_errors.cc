@@ -1,5 +1,6 @@
 #include "codegen/cpu/toolchain_errors.h"
 
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 
 #include <algorithm>
@@ -23,6 +24,18 @@ bool has_no_room(const std::string& folder) {
   struct statvfs disk {};
   if (::statvfs(folder.c_str(), &disk) != 0) return false;
   return disk.f_bavail * disk.f_frsize < kLeastRoom || (disk.f_files > 0 && disk.f_favail == 0);
+}
+
+// Below these limits of a process no compiler can finish. Its log may then be empty, or quote a failure that no other machine has.
+// Returns the errno that fits, or 0.
+int limit_below_need() {
+  auto below = [](__rlimit_resource resource, rlim_t need) {
+    rlimit limit{};
+    return ::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < need;
+  };
+  if (below(RLIMIT_NOFILE, 16)) return EMFILE;
+  if (below(RLIMIT_FSIZE, 64 << 10)) return EFBIG;
+  return below(RLIMIT_AS, 128 << 20) ? ENOMEM : 0;
 }
 
 struct Sign {
@@ -50,6 +63,7 @@ std::optional<Diagnostic> short_of(const std::string& log, const std::string& ho
   int problem = has_no_room(folder) ? ENOSPC : 0;
   for (const Sign& sign : kSigns)
     if (problem == 0 && (log.find(sign.text) != log.npos || how.find(sign.text) != how.npos)) problem = sign.problem;
+  if (problem == 0) problem = limit_below_need();
   if (problem == 0) return std::nullopt;
   std::string compiler = fmt::format("the host compiler ({}) on {}", how, what);
   if (problem == ENOSPC || problem == EDQUOT || problem == EFBIG) {

@@ -69,6 +69,15 @@ TEST_F(Toolchain, ACompilerThatLacksRoomOrMemoryIsNoBug) {
   }
 }
 
+TEST_F(Toolchain, LimitsUnderWhichNoCompilerFinishesAreNoBug) {
+  for (const char* limit : {"ulimit -n 7", "ulimit -n 10", "ulimit -v 40000"}) {
+    auto out = run(string(limit) + "; cli/nablac compile " + scratch("m.nbl") + " -o " + scratch("m.nbundle") + " --no-cache");
+    EXPECT_EQ(out.code, 1) << limit;
+    EXPECT_NE(out.text.find("error[E0804]: "), string::npos) << limit << "\n" << out.text;
+    EXPECT_EQ(out.text.find("reproducer"), string::npos) << limit << "\n" << out.text;
+  }
+}
+
 TEST_F(Toolchain, ACacheThatCannotBeWrittenIsNoted) {
   auto out = compile("NABLA_CACHE=/proc/nabla");
   EXPECT_EQ(out.code, 0) << out.text;
