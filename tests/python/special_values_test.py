@@ -362,3 +362,22 @@ def test_indices_beyond_int64_are_behind_the_end():
 def test_ranges_of_draws_that_cannot_be(low, high, dtype, text):
     with pytest.raises(nb.Error, match=text):
         nb.random.randint(nb.random.key(0), (2,), low, high, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+def test_divisors_of_the_least_integer(name, dtype):
+    """The least integer has no absolute value. Only a divisor that is this number itself may be negative."""
+    least = np.iinfo(dtype).min
+    x, y = np.array([[least, least, 6, least, 0], [0, least, least, 6, 0]], dtype)
+    assert np.array_equal(getattr(nb, name)(x, y).numpy(), getattr(np, name)(x, y))
+
+
+@pytest.mark.parametrize("product", [
+    "dot", "matmul", "inner", "vdot", "tensordot", "outer", "kron",
+    lambda space, x, y: space.einsum("ij,jk->ik", x, y), lambda space, x, y: space.einsum("ij->i", x)])
+def test_products_of_bools(product):
+    x, y = np.random.RandomState(3).rand(2, 3, 3) < 0.5
+    x, y = (x[0], y[0]) if product == "outer" else (x, y)  # NumPy's takes vectors
+    got, want = [product(space, x, y) if callable(product) else getattr(space, product)(x, y) for space in (nb, np)]
+    assert got.dtype == nb.DType.bool and np.array_equal(np.asarray(got), want)

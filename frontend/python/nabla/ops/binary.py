@@ -199,10 +199,7 @@ def matmul(x, y):
     x, y = asarray(x), asarray(y)
     if x.ndim == 0 or y.ndim == 0:
         _nabla.fail(204, f"matmul: operands {x.type_str()} and {y.type_str()}; for scalars write x * y")
-    if x.dtype == _nabla.DType.bool:
-        product = _nabla.matmul(astype(x, "int32"), astype(y, "int32"))
-        return emit1("ne", [product, 0], {})
-    return _nabla.matmul(x, y)
+    return _sum_of_products(_nabla.matmul, [x, y])
 
 
 def dot(x, y):
@@ -228,22 +225,31 @@ def inner(x, y):
 
 
 def tensordot(x, y, axes=2):
-    """Sums of products over `axes`: a count (the last of x, the first of y), or a pair of lists."""
+    """Sums of products over `axes`: a count (the last of x, the first of y), or a pair of lists. Of bools it is the or
+    of ands."""
     x, y = tensors(x, y)
     if isinstance(axes, int):
         left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
         left, right = [list(a) if isinstance(a, (tuple, list)) else [a] for a in axes]
     left, right = [a % x.ndim for a in left], [a % y.ndim for a in right]
-    return emit1("dot_general", [x, y], {"lhs_contract": left, "rhs_contract": right, "lhs_batch": [], "rhs_batch": []})
+    return dot_general(x, y, ((left, right), ((), ())))
 
 
 def dot_general(x, y, dimension_numbers):
-    """`((x contracted, y contracted), (x batch, y batch))` as in jax.lax: batch dimensions first, then free ones."""
-    x, y = tensors(x, y)
+    """`((x contracted, y contracted), (x batch, y batch))` as in jax.lax: batch dimensions first, then free ones. Of
+    bools it is the or of ands."""
     (lc, rc), (lb, rb) = dimension_numbers
-    return emit1("dot_general", [x, y], {"lhs_contract": list(lc), "rhs_contract": list(rc), "lhs_batch": list(lb),
-                                         "rhs_batch": list(rb)})
+    dimensions = {"lhs_contract": list(lc), "rhs_contract": list(rc), "lhs_batch": list(lb), "rhs_batch": list(rb)}
+    return _sum_of_products(lambda x, y: emit1("dot_general", [x, y], dimensions), tensors(x, y))
+
+
+def _sum_of_products(product, operands):
+    """product(*operands), whose operands have one dtype. Bools are counted in int32: the result is whether a sum is not
+    0."""
+    if operands[0].dtype != _nabla.DType.bool:
+        return product(*operands)
+    return emit1("ne", [product(*[astype(x, "int32") for x in operands]), 0], {})
 
 
 def outer(x, y):
@@ -277,8 +283,9 @@ def cross(x, y, axis=-1):
 
 
 def einsum(spec, *operands):
-    """numpy.einsum in its string form: "ij,jk->ik", with an ellipsis; a letter twice in one operand is the diagonal."""
-    return _nabla.einsum(spec, tensors(*operands))
+    """numpy.einsum in its string form: "ij,jk->ik", with an ellipsis; a letter twice in one operand is the diagonal. Of
+    bools it is the or of ands."""
+    return _sum_of_products(lambda *xs: _nabla.einsum(spec, list(xs)), tensors(*operands))
 
 
 def einsum_path(spec, *operands, optimize="greedy"):
@@ -340,21 +347,23 @@ def right_shift(x, y):
 def gcd(x, y):
     """The greatest common divisor of integers, by Euclid; as many steps as 64 bits can need."""
     from ..transforms import while_loop
-    x, y = broadcast_arrays(*[abs_of(v) for v in tensors(*_integers("gcd", x, y))])
+    x, y = broadcast_arrays(*tensors(*_integers("gcd", x, y)))
 
     def step(s):
         a, b = s
         zero = emit1("eq", [b, 0], {})
         return _select(zero, a, b), _select(zero, b, emit1("rem", [a, b], {}))
 
-    return while_loop(lambda s: _nabla.any(emit1("ne", [s[1], 0], {}), [], False), step, (x, y))[0]
+    # Remainders of the least integer are negative: it has no absolute value, so the sign is dropped at the end.
+    return abs_of(while_loop(lambda s: _nabla.any(emit1("ne", [s[1], 0], {}), [], False), step, (x, y))[0])
 
 
 def lcm(x, y):
     """The least common multiple of integers; 0 where one of them is 0."""
-    x, y = broadcast_arrays(*[abs_of(v) for v in tensors(*_integers("lcm", x, y))])
+    x, y = broadcast_arrays(*tensors(*_integers("lcm", x, y)))
     d = gcd(x, y)
-    return mul(x, floor_divide(y, maximum(d, 1)))
+    divisor = _select(emit1("eq", [d, 0], {}), asarray(1, d.dtype), d)
+    return abs_of(mul(x, floor_divide(y, divisor)))
 
 
 # ---- Helpers
