@@ -153,7 +153,7 @@ class Narrower {
         return value(x->dtype == DType::kI64 ? DType::kI32 : x->dtype, x->ref, at);
       }
       if (x->dtype != DType::kI64) {
-        if (x->kind == ExprKind::kCall && x->fn->name == "convert" && x->args[0]->dtype == DType::kI64)
+        if (is_convert(x) && x->args[0]->dtype == DType::kI64)
           return convert(x->dtype, data(x->args[0]));
         return Expr();
       }

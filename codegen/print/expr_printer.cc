@@ -31,7 +31,7 @@ bool jumps(const Expr& call) {
   return to_integer || std::ranges::find(kJumping, call->fn->name) != std::end(kJumping);
 }
 bool is_rounded(const Expr& e) {
-  return e->kind == ExprKind::kLoad || e->kind == ExprKind::kConst || (e->kind == ExprKind::kCall && e->fn->name == "convert");
+  return e->kind == ExprKind::kLoad || e->kind == ExprKind::kConst || is_convert(e);
 }
 
 const char* infix(std::string_view fn) {
@@ -310,7 +310,7 @@ std::string ExprPrinter::print_call(const Expr& e) {
   if (fn == "convert") {
     DType from = e->args[0]->dtype;
     const Expr& wide = e->args[0];
-    bool widened = is_narrow_float(e->dtype) && from == DType::kF32 && wide->kind == ExprKind::kCall && wide->fn->name == "convert";
+    bool widened = is_narrow_float(e->dtype) && from == DType::kF32 && is_convert(wide);
     if (widened && wide->args[0]->dtype == e->dtype && is_rounded(wide->args[0]))
       return vector ? print_vector(wide->args[0]) : print(wide->args[0]);  // widening loses nothing
     if (vector && e->dtype == DType::kI32 && e->args[0]->kind == ExprKind::kAxis)

@@ -12,11 +12,6 @@ namespace {
 using kernel_ir::Expr;
 using kernel_ir::ExprKind;
 
-Expr without_convert(Expr e) {
-  while (e->kind == ExprKind::kCall && e->fn->name == "convert") e = e->args[0];
-  return e;
-}
-
 class LeastWorkWalk {
  public:
   explicit LeastWorkWalk(const kernel_ir::Kernel& k) : k_(k), elements_(k.buffers.size(), 0) {}
@@ -73,9 +68,9 @@ class LeastWorkWalk {
   }
   void products(const kernel_ir::Let& let, const Axes& around) {
     if (let.combiner != kernel_ir::Combiner::kSum || let.reduce.empty()) return;
-    Expr e = without_convert(let.expr);
+    Expr e = kernel_ir::without_converts(let.expr);
     if (e->kind != ExprKind::kCall || e->fn->name != "mul") return;
-    Expr a = without_convert(e->args[0]), b = without_convert(e->args[1]);
+    Expr a = kernel_ir::without_converts(e->args[0]), b = kernel_ir::without_converts(e->args[1]);
     if (a->kind != ExprKind::kLoad || b->kind != ExprKind::kLoad) return;
     out_.flops = out_.flops + Dim(2) * count(around);
     out_.factors = bytes_of(a->dtype) > bytes_of(b->dtype) ? a->dtype : b->dtype;
@@ -141,7 +136,7 @@ bool sums_products(const kernel_ir::Body& body) {
     if (const auto* loop = std::get_if<kernel_ir::Loop>(&s.node)) return sums_products(loop->body);
     const auto* let = std::get_if<kernel_ir::Let>(&s.node);
     if (!let || let->combiner != kernel_ir::Combiner::kSum || let->reduce.empty()) return false;
-    const Expr e = without_convert(let->expr);
+    const Expr e = kernel_ir::without_converts(let->expr);
     return let->contract || (e->kind == ExprKind::kCall && e->fn->name == "mul");
   });
 }

@@ -4,10 +4,6 @@
 
 namespace nabla::kernel_ir {
 namespace {
-Expr strip_convert(Expr e) {
-  while (e->kind == ExprKind::kCall && e->fn->name == "convert") e = e->args[0];
-  return e;
-}
 bool moves_with(const Expr& load, int axis) {
   return std::any_of(load->args.begin(), load->args.end(), [&](const Expr& i) { return uses_axis(i, axis); });
 }
@@ -24,8 +20,8 @@ std::optional<Contraction> find_contraction(const Kernel& kernel) {
   c.value = let->value;
   c.dtype = kernel.values[let->value].dtype;
   c.k = let->reduce[0];
-  c.lhs = strip_convert(e->args[0]);
-  c.rhs = strip_convert(e->args[1]);
+  c.lhs = without_converts(e->args[0]);
+  c.rhs = without_converts(e->args[1]);
   if (c.lhs->kind != ExprKind::kLoad || c.rhs->kind != ExprKind::kLoad) return std::nullopt;
   const std::vector<int>& axes = kernel.values[let->value].axes;
   if (axes.size() < 2) return std::nullopt;

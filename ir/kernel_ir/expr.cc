@@ -180,6 +180,13 @@ Expr convert(DType to, Expr e) {
   return call_as(to, "convert", {std::move(e)});
 }
 
+bool is_convert(const Expr& e) { return e->kind == ExprKind::kCall && e->fn->name == "convert"; }
+
+Expr without_converts(Expr e) {
+  while (is_convert(e)) e = e->args[0];
+  return e;
+}
+
 Expr select(Expr predicate, Expr on_true, Expr on_false) {
   NABLA_CHECK(predicate->dtype == DType::kBool && on_true->dtype == on_false->dtype, "select of {} and {}",
               name_of(on_true->dtype), name_of(on_false->dtype));
@@ -202,7 +209,7 @@ Expr rebuild(const Expr& e, std::vector<Expr> args, Expr guard, Expr fill) {
       return value(e->dtype, e->ref, std::move(args));
     case ExprKind::kCall:
       if (e->fn->name == "select") return select(args[0], args[1], args[2]);
-      if (e->fn->name == "convert") return convert(e->dtype, args[0]);
+      if (is_convert(e)) return convert(e->dtype, args[0]);
       return e->fn->result == ResultKind::kFirst ? call_as(e->dtype, e->fn->name, std::move(args))
                                                  : call(e->fn->name, std::move(args));
     default:

@@ -77,6 +77,8 @@ Expr value(DType dtype, int id, std::vector<Expr> indices);
 Expr call(std::string_view fn, std::vector<Expr> args);
 Expr call_as(DType result, std::string_view fn, std::vector<Expr> args);  ///< for ResultKind::kFirst
 Expr convert(DType to, Expr e);                                           ///< no node when the dtype is `to` already
+bool is_convert(const Expr& e);                                           ///< a call of "convert"
+Expr without_converts(Expr e);                                           ///< x, if e is convert(convert(x))
 Expr select(Expr predicate, Expr on_true, Expr on_false);
 
 inline Expr operator+(Expr a, Expr b) { return call("add", {std::move(a), std::move(b)}); }

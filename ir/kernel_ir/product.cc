@@ -96,8 +96,7 @@ std::optional<Product> find_product(const Kernel& k) {
   const Let* let = contract_of(k);
   std::optional<Contraction> c = let ? find_contraction(k) : std::nullopt;
   if (!c || !has_epilogue(k, *let)) return std::nullopt;
-  Expr first = let->expr->args[0];
-  while (first->kind == ExprKind::kCall && first->fn->name == "convert") first = first->args[0];
+  Expr first = without_converts(let->expr->args[0]);
   bool turned = first.id() != c->lhs.id();
   Product p{k, *let, *c, let->expr->args[turned ? 1 : 0], let->expr->args[turned ? 0 : 1]};
   find_rest_of_k(p);
@@ -126,7 +125,7 @@ std::optional<DType> common_dtype(const Product& p) {
       return to == DType::kF32 || to == load->dtype || (halves && is_byte_float(load->dtype));
     };
     for (; e.id() != load.id(); e = e->args[0])
-      if (e->kind != ExprKind::kCall || e->fn->name != "convert" || !keeps(e->dtype)) return false;
+      if (!is_convert(e) || !keeps(e->dtype)) return false;
     return !load->guard || is_else_zero(load);
   };
   DType d = p.kernel.buffers[p.c.lhs->ref].dtype, other = p.kernel.buffers[p.c.rhs->ref].dtype;
@@ -140,8 +139,7 @@ bool is_byte_float(DType d) { return is_float(d) && bytes_of(d) == 1; }
 int thread_tile_bytes(DType d) { return is_float(d) ? std::max(4, bytes_of(d)) : bytes_of(d); }
 
 bool is_copied(const Product& p, Expr factor) {
-  while (factor->kind == ExprKind::kCall && factor->fn->name == "convert" && factor->dtype == factor->args[0]->dtype)
-    factor = factor->args[0];
+  while (is_convert(factor) && factor->dtype == factor->args[0]->dtype) factor = factor->args[0];
   if (factor->kind != ExprKind::kLoad) return false;
   DType d = p.kernel.buffers[factor->ref].dtype;
   return (!factor->guard || is_else_zero(factor)) && bytes_of(d) >= 4 && d == p.c.dtype;

@@ -10,7 +10,7 @@ namespace nabla::kernel_ir {
 namespace {
 
 Expr load_of(Expr e) {
-  while (e->kind == ExprKind::kCall && e->fn->name == "convert") e = e->args[0];
+  e = without_converts(e);
   return e->kind == ExprKind::kLoad ? e : Expr();
 }
 // Without its guard. Conversions around it stay.

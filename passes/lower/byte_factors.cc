@@ -16,7 +16,7 @@ using kernel_ir::is_byte_float;
 int bytes_of_factor(const Tensor& t) {
   if (t.kind != TensorKind::kDefinition || !t.formula.is_map() || t.fence) return -1;
   Expr e = t.formula.value;
-  for (; e->kind == ExprKind::kCall && e->fn->name == "convert"; e = e->args[0])
+  for (; kernel_ir::is_convert(e); e = e->args[0])
     if (!is_float(e->dtype)) return -1;
   std::vector<int> own(t.shape.size());
   for (size_t d = 0; d < own.size(); ++d) own[d] = static_cast<int>(d);

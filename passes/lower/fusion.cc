@@ -31,8 +31,7 @@ bool reads_as_product(const Formula& f) {
   if (e->kind != ExprKind::kCall || e->fn->name != "mul") return false;
   bool rows[2], columns[2];
   for (int i : {0, 1}) {
-    Expr x = e->args[i];
-    while (x->kind == ExprKind::kCall && x->fn->name == "convert") x = x->args[0];
+    Expr x = kernel_ir::without_converts(e->args[i]);
     if (x->kind != ExprKind::kLoad || x->guard) return false;
     rows[i] = columns[i] = false;
     for (const Expr& at : x->args) {

@@ -126,7 +126,7 @@ class Inliner {
   // One element, perhaps converted, that is 0 where it is not read: nothing has to choose between it and 0. The factors of
   // a convolution are such elements, and stay recognisable as a product.
   static bool is_zero_unless_read(Expr e) {
-    while (e->kind == ExprKind::kCall && e->fn->name == "convert") e = e->args[0];
+    e = kernel_ir::without_converts(e);
     return e->kind == ExprKind::kLoad && e->guard && is_zero(e->fill);
   }
   // Loads inside a guarded value may only happen where the guard holds.
