@@ -195,7 +195,8 @@ Result<std::vector<PassReport>> run_all(const std::vector<Subject>& subjects, co
     for (const Subject& s : subjects) {
       PassReport report;
       auto our_bug = [&] {
-        std::string command = fmt::format("nablac opt --target={} '--pass={}' FILE", target.name, steps[i].str());
+        // The name of a GPU may have spaces.
+        std::string command = fmt::format("nablac opt '--target={}' '--pass={}' FILE", target.name, steps[i].str());
         if (options.reproduce) options.reproduce(*s.module, command);
       };
       Result<Module> next = run_one(bound[i], *s.module, ops, target, options, our_bug, report);
