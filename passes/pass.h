@@ -2,6 +2,7 @@
 // the environment; verification, timing, dumps and reproducers belong to the manager (passes/pass_manager.h).
 #pragma once
 
+#include <any>
 #include <map>
 #include <optional>
 #include <span>
@@ -21,8 +22,8 @@ struct PassContext {
   std::map<std::string, std::string> options = {};  ///< of this pass; the manager rejects undeclared ones
   /// Lines for the report: decisions that a user may ask about ("state leaf w: updated in place").
   std::vector<std::string> remarks = {};
-  /// Texts that a user may ask for as files, by name ("plan").
-  std::map<std::string, std::string> texts = {};
+  /// What the pass found beside the module, as a type that its header declares (auto_shard: FoundPlan). Empty for most passes.
+  std::any found = {};
 };
 
 /// An option that is a number of bytes ("16MiB"), where it is given and not empty. E0901 for what is no such number.
@@ -31,6 +32,15 @@ Result<std::optional<int64_t>> bytes_option(const PassContext& context, const st
 bool is_deterministic(const PassContext& context);
 
 using PassFn = Result<ir::Module> (*)(const ir::Module&, PassContext&);
+
+/// What a pass did, in a run of the manager.
+struct PassReport {
+  std::string pass;
+  double seconds;  ///< of the pass itself, without verification
+  bool changed;
+  std::vector<std::string> remarks;
+  std::any found = {};  ///< that of PassContext
+};
 
 struct PassOption {
   std::string name, default_value, doc;

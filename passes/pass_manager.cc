@@ -103,7 +103,7 @@ Result<Module> run_one(const Bound& bound, const Module& module, const ir::OpTab
       return errors;
     }
   }
-  report = {pass.name, elapsed.count(), changed, std::move(context.remarks), std::move(context.texts)};
+  report = {pass.name, elapsed.count(), changed, std::move(context.remarks), std::move(context.found)};
   return out;
 }
 

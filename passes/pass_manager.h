@@ -44,14 +44,6 @@ struct ManagerOptions {
   std::function<void(const ir::Module& before, const std::string& command)> reproduce;
 };
 
-struct PassReport {
-  std::string pass;
-  double seconds;  ///< of the pass itself, without verification
-  bool changed;
-  std::vector<std::string> remarks;
-  std::map<std::string, std::string> texts = {};  ///< by name: what PassContext::texts became
-};
-
 /// All remarks in their order, each once.
 std::vector<std::string> remarks_of(const std::vector<PassReport>& reports);
 /// Notes for people: one per kind of remark, the one with the most bytes, and how many there are of its kind. Remarks are of one

@@ -4,10 +4,9 @@
 #include <chrono>
 #include <thread>
 
+#include "cli/driver/bill_code.h"
 #include "cli/driver/emit_program.h"
 #include "cli/driver/lower_set.h"
-#include "cli/driver/report.h"
-#include "cli/driver/report_timeline.h"
 #include "cli/driver/spread.h"
 #include "ir/text.h"
 #include "runtime/format/members.h"
@@ -48,11 +47,11 @@ Result<PlannedClass> compile_class(std::vector<LoweredSet>& sets, size_t c, cons
     if (options.progress)
       toolchain.progress = [&](size_t done, size_t files) { options.progress(set.target.name, done, files); };
     codegen::TargetCode code = NABLA_TRY(codegen::compile_kernels(planned, set.target, toolchain));
-    if (set.target.is_cuda()) set.reports[c] = with_code(set.reports[c], code);
+    predict_by_code(code, set.target, set.bills[c]);
     std::string report = out.empty() ? "report.json" : fmt::format("report_{}.json", set.target.name);
-    members.emplace_back(folder + report, set.reports[c]);
+    members.emplace_back(folder + report, report_of(set, c));
     out.push_back({&planned, &set.target, std::move(code),
-                   {.buckets = set.buckets[c], .flat = &local, .predicted_us = predicted_us(set.reports[c])}});
+                   {.buckets = set.buckets[c], .flat = &local, .predicted_us = predicted_us(set, c)}});
     all.push_back(&planned);
   }
   for (PlannedProgram& p : out) p.options.groups = program::groups_of(all), p.options.overlap = options.overlap;
@@ -82,7 +81,7 @@ Result<CompiledBundle> bundle_of(std::vector<LoweredSet> sets, const std::vector
   for (const PlannedClass& programs : classes)
     for (const PlannedProgram& p : programs)
       if (!p.code.remarks.empty()) out.passes.push_back({"codegen", 0, false, p.code.remarks});
-  out.report = sets[0].reports[0], out.ranks = set.ranks;
+  out.report = report_of(sets[0], 0), out.ranks = set.ranks;
   EmittedProgram program = NABLA_TRY(emit_set(set, std::move(classes), members));
   out.bytes = std::move(program.bytes);
   out.kernels = program.kernels, out.code_bytes = program.code_bytes;
@@ -107,9 +106,10 @@ Result<CompiledModule> lower_module(const ir::Module& module, const CompileOptio
   const ir::Module on_mesh = NABLA_TRY(spread_over_mesh(module, spread));
   std::vector<ir::Target> targets = NABLA_TRY(targets_of(spread, {NABLA_TRY(ir::find_target(options.target))}));
   LoweredSet set = NABLA_TRY(lower_set(targets[0], on_mesh, spread));
-  CompiledModule out{std::move(set.sharded), std::move(set.local.classes[0].module)};
-  out.planned = std::move(set.planned.classes[0].module);
-  out.report = std::move(set.reports[0]), out.target = std::move(set.target);
+  CompiledModule out;
+  out.report = report_of(set, 0), out.bill = std::move(set.bills[0]);
+  out.sharded = std::move(set.sharded), out.flat = std::move(set.local.classes[0].module);
+  out.planned = std::move(set.planned.classes[0].module), out.target = std::move(set.target);
   out.passes = std::move(set.passes), out.buckets = std::move(set.buckets[0]);
   return out;
 }

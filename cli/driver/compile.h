@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/driver/emit_program.h"
+#include "ir/bill/bill.h"
 #include "ir/program_set.h"
 #include "ir/target.h"
 #include "passes/pass_manager.h"
@@ -43,7 +44,8 @@ struct CompiledModule {
   std::optional<ir::Module> sharded;  ///< for several ranks: with a layout on every value
   ir::Module flat;  ///< before fusion
   ir::Module planned;
-  std::string report;  ///< JSON
+  ir::Bill bill;
+  std::string report;  ///< the bill as JSON
   ir::Target target;
   std::vector<passes::PassReport> passes;
   Buckets buckets;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "cli/driver/begun.h"
+#include "cli/driver/bill_code.h"
 #include "cli/driver/report.h"
-#include "cli/driver/report_exchange.h"
 #include "cli/driver/search_layouts.h"
 #include "cli/driver/tuning.h"
 #include "ir/ops/all_ops.h"
@@ -192,16 +192,31 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
     if (!most)
       return option_error(fmt::format("a number of {}", kByteUnits),
                           "max-comm-bytes is a number of bytes, such as 64MiB, not `{}`", options.max_comm_bytes);
-    for (const ir::RankClass& c : out.local.classes) (void)NABLA_TRY(check_exchanges(c.module, *most));
+    for (const ir::RankClass& c : out.local.classes) (void)NABLA_TRY(ir::check_exchanges(c.module, *most));
   }
-  for (size_t c = 0; c < out.planned.classes.size(); ++c)
-    out.reports.push_back(make_report(out.local.classes[c].module, out.planned.classes[c].module, out.target, out.buckets[c],
-                                      {&out.local, c, c < roles.size() ? roles[c] : std::nullopt, options.overlap,
-                                       passes::remarks_of(out.passes)}));
+  for (size_t c = 0; c < out.planned.classes.size(); ++c) {
+    const ir::Module& planned = out.planned.classes[c].module;
+    out.roles.push_back(c < roles.size() ? roles[c] : std::nullopt);
+    out.bills.push_back(ir::bill_of(out.local.classes[c].module, planned, out.target,
+                                    {&out.local, c, out.roles[c], options.overlap, passes::remarks_of(out.passes)}));
+    predict_by_schedules(planned, out.target, out.bills[c]);
+  }
   return Ok{};
 }
 
 }  // namespace
+
+std::string report_of(const LoweredSet& set, size_t c) {
+  const ir::BillContext context{&set.local, c, set.roles[c]};
+  return report_json(set.bills[c], {set.local.classes[c].module, set.planned.classes[c].module, set.target, set.buckets[c], context});
+}
+
+std::map<std::string, double> predicted_us(const LoweredSet& set, size_t c) {
+  std::map<std::string, double> out;
+  if (set.local.ranks > 1)
+    for (const ir::EntryBill& e : set.bills[c].entries) out[e.name] = e.timeline.us;
+  return out;
+}
 
 // Every target as the options want it. What acts on none of them is refused.
 Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, std::vector<ir::Target> targets) {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/driver/lower_set.h"
-#include "cli/driver/report_json.h"
+#include "cli/driver/report.h"
 #include "cli/driver/report_text.h"
 #include "passes/strategy/state_roles.h"
 #include "runtime/base/option_error.h"
@@ -104,18 +104,14 @@ void mark_equal(std::vector<PlanRow>& rows) {
 }
 
 Status fill(const ir::Module& module, const CompileOptions& options, const std::string& entry, PlanRow& row) {
-  CompiledModule made = NABLA_TRY(lower_module(module, options));
-  Json report = Json::parse(made.report);
-  row.state_bytes = report["state_bytes"], row.memory_bytes = report["arena_bytes"];
-  row.host_bytes = report.value("host_bytes", int64_t{0});
-  row.predicted_for = gpu_text(report);
+  const CompiledModule made = NABLA_TRY(lower_module(module, options));
+  row.state_bytes = made.bill.state_bytes, row.memory_bytes = made.bill.arena_bytes, row.host_bytes = made.bill.host_bytes;
+  row.predicted_for = gpu_text(made.target);
   if (made.sharded) row.layouts = layouts_text(*made.sharded);
-  for (const Json& e : report["entries"]) {
-    if (e["name"] != entry) continue;
-    row.sent_bytes = e.value("sent_bytes", int64_t{0}), row.exchange_us = e.value("exchange_us", 0.0);
-    for (const Json& copies : e.value("transfers", Json::object()))
-      row.transfer_us = std::max(row.transfer_us, copies["us"].get<double>());
-    row.compute_us = e["compute_us"].get<double>(), row.flops = e["flops"].get<double>();
+  if (const ir::EntryBill* e = made.bill.find(entry)) {
+    row.sent_bytes = e->exchanges.sent_bytes, row.exchange_us = e->exchanges.us;
+    row.transfer_us = std::max(e->to_device.us, e->to_host.us);
+    row.compute_us = e->timeline.compute_us, row.flops = static_cast<double>(e->flops.bounds().max);
   }
   return Ok{};
 }

@@ -26,7 +26,7 @@ struct PlanRow {
   double exchange_us = 0, compute_us = 0;     ///< by the models of ir/cost
   int64_t host_bytes = 0;                     ///< of its state, in the host's memory beside a GPU's
   double transfer_us = 0;                     ///< of copies between the two: those of the longer direction
-  std::string predicted_for = {};             ///< of a GPU target: the line `gpu_text` of its report
+  std::string predicted_for = {};             ///< of a GPU target: its line `gpu_text` (report.h)
   std::string refusal;                        ///< why there is no such program; empty: there is
   int64_t ranks = 1;
   double flops = 0;                           ///< of a rank, in a run of the entry

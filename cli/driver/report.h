@@ -1,5 +1,4 @@
-// The bill: what a program is made of and what it needs, before it runs. As data (report.json) and as text
-// (nablac inspect); cli/driver/page makes a page of it.
+// Prints the bill of a program (ir/bill): as JSON for report.json, and as text for nablac inspect. cli/driver/page makes a page of it.
 #pragma once
 
 #include <map>
@@ -7,13 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "codegen/compile_kernels.h"
+#include "ir/bill/bill.h"
 #include "ir/module.h"
-#include "ir/op_def.h"
-#include "ir/program_set.h"
 #include "ir/target.h"
 #include "passes/lower/specialise.h"
-#include "passes/strategy/state_roles.h"
 
 namespace nabla::driver {
 
@@ -24,29 +20,19 @@ inline constexpr const char* kAtOption = "--at";  ///< of nablac inspect: at whi
 using passes::parse_sizes;
 using passes::SizeLists;
 
-/// Of the program set whose class a report is of.
-struct ReportContext {
-  const ir::ProgramSet* set = nullptr;  ///< null: one rank
-  size_t of_class = 0;
-  std::optional<passes::StateRoles> roles = {};  ///< of its leaves, where they are known
-  bool overlap = true;                           ///< ranks compute while they exchange
-  std::vector<std::string> notes = {};           ///< what passes had to say of the program
+/// What a report is printed from, beside the bill.
+struct ReportSource {
+  const ir::Module &flat, &planned;
+  const ir::Target& target;
+  const SizeLists& buckets;  ///< up to which sizes launches of a GPU are shared
+  const ir::BillContext& context;
 };
+/// The bill as JSON text, with the signature and state of every entry, counts of ops, the shards of several ranks, and the graph with
+/// the instructions and buffers that it became.
+std::string report_json(const ir::Bill& bill, const ReportSource& source);
 
-/// Facts of a module before lowering (`flat`) and after (`planned`). JSON text: signature and state of every entry,
-/// op counts, parameters, FLOPs and bytes, peak memory with its largest buffers and their source lines, kernels; and
-/// the graph with the instructions and buffers that it became. For GPUs also the least time that all of it can take,
-/// by its bytes and its products, and `buckets`: up to which sizes launches are shared. For several ranks where the parts
-/// lie, and when a rank computes and exchanges.
-std::string make_report(const ir::Module& flat, const ir::Module& planned, const ir::Target& target,
-                        const SizeLists& buckets = {}, const ReportContext& context = {});
-
-/// The report with one note more: what became known when it was compared with others.
-std::string with_note(const std::string& report, const std::string& note);
-
-/// The report of a GPU program with what the compiler made of its kernels: grids, registers, shared memory, resident
-/// warps.
-std::string with_code(const std::string& report, const codegen::TargetCode& code);
+/// One line: the GPU that times are predicted for, and how to name another one. Empty for a CPU.
+std::string gpu_text(const ir::Target& target);
 
 /// What the report's program was compiled for, "sm_90a"; empty where the text is no report.
 std::string target_of_report(const std::string& json);

@@ -2,151 +2,24 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
-#include "ir/cost/least_work.h"
+#include "cli/driver/report_bill.h"
+#include "ir/bill/names.h"
 #include "ir/plan.h"
 #include "ir/text.h"
-#include "passes/rewrite.h"
+#include "ir/typed.h"
 
 namespace nabla::driver {
 
 using Json = nlohmann::ordered_json;
 
-Json formula(const ir::Dim& size) {
-  static constexpr const char* kNames[] = {"", "", "+", "*", "floordiv", "mod", "min", "max"};  // by SizeStep::Op
-  std::string postfix;
-  for (const ir::SizeStep& step : size.steps())
-    postfix += (postfix.empty() ? "" : " ") + (step.op == ir::SizeStep::Op::kConstant ? std::to_string(step.value)
-                                               : step.symbol                          ? step.symbol->name
-                                                             : kNames[static_cast<int>(step.op)]);
-  return {{"text", size.str()}, {"postfix", postfix}};
-}
-
-std::string place_of(const LocationRef& at) {
-  return at && !at->file.empty() ? fmt::format("{}:{}", at->file, at->line) : "";
-}
-
-bool is_instruction(const ir::Node& n) {
-  return n.op->lower != ir::Lowering::kView && n.op->lower != ir::Lowering::kConstant;
-}
-
-std::string made_by(const ir::Node& n) {
-  const ir::Attr* kernel = n.attrs.find("kernel");
-  return kernel ? std::get<std::string>(*kernel) : n.op->name;
-}
-
-namespace {
-
-// What functions cost by themselves and by what they run, each function once: shared bodies would be walked once for
-// every way to them.
-template <class Total>
-class Totals {
- public:
-  explicit Totals(const ir::Module& m) : m_(m) {}
-  virtual ~Totals() = default;
-  const Total& of(const ir::Function& f) {
-    auto known = done_.find(f.name);
-    return known != done_.end() ? known->second : done_.emplace(f.name, sum(f)).first->second;
-  }
-
- protected:
-  virtual Total sum(const ir::Function& f) = 0;
-  const ir::Module& m_;
-
- private:
-  std::map<std::string, Total> done_;
-};
-
-// Of a loop all trips, of a branch the costlier side, of a while one round.
-template <class SizeOf>
-ir::Dim inside(const ir::ControlFlow& c, const SizeOf& size_of) {
-  ir::Dim out = 0;
-  for (const std::string& name : c.functions) {
-    ir::Dim callee = size_of(name);
-    out = c.kind == ir::ControlFlow::Kind::kBranch ? ir::Dim::max(out, callee) : out + callee;
-  }
-  return c.kind == ir::ControlFlow::Kind::kLoop ? out * c.trips : out;
-}
-
-class WorkTotals : public Totals<Work> {
-  using Totals::Totals;
-  Work sum(const ir::Function& f) override {
-    Work out;
-    for (const ir::Node& n : f.nodes) {
-      out.flops = out.flops + ir::node_flops(f, n);
-      if (n.op->lower != ir::Lowering::kControl) continue;
-      ir::ControlFlow c = passes::control_of(f, n);
-      out.at_least |= c.kind == ir::ControlFlow::Kind::kWhile;
-      out.flops = out.flops + inside(c, [&](const std::string& name) {
-                    const Work& callee = of(*m_.find(name));
-                    out.at_least |= callee.at_least;
-                    return callee.flops;
-                  });
-    }
-    out.at_least |= out.flops.bounds().max == INT64_MAX;  // sums saturate there
-    return out;
-  }
-};
-
-class MovedTotals : public Totals<ir::Dim> {
- public:
-  explicit MovedTotals(const ir::Module& planned) : Totals(planned), bytes_(planned) {}
-
- private:
-  ir::Dim sum(const ir::Function& f) override {
-    ir::Dim moved = 0;
-    for (const ir::Node& n : f.nodes) {
-      if (!is_instruction(n)) continue;
-      if (n.op->lower == ir::Lowering::kControl) {
-        moved = moved + inside(passes::control_of(f, n), [&](const std::string& name) { return of(*m_.find(name)); });
-        continue;
-      }
-      moved = moved + bytes_.of(f, n);
-    }
-    return moved;
-  }
-  const ir::MovedBytes bytes_;
-};
-
-class AgainTotals : public Totals<ir::Dim> {
- public:
-  AgainTotals(const ir::Module& planned, const ir::Module& flat) : Totals(planned), flat_(flat) {
-    for (const kernel_ir::KernelPtr& k : planned.kernels) kernels_[k->name] = k.get();
-  }
-
- private:
-  ir::Dim sum(const ir::Function& f) override {
-    ir::Dim again = 0;
-    std::set<std::pair<std::string, std::vector<int>>> seen;  // kernels, and the nodes that they compute
-    for (const ir::Node& n : f.nodes) {
-      if (!is_instruction(n)) continue;
-      if (n.op->lower == ir::Lowering::kControl)
-        again = again + inside(passes::control_of(f, n), [&](const std::string& name) { return of(*m_.find(name)); });
-      if (n.computes.empty() || seen.emplace(made_by(n), n.computes).second) continue;
-      auto kernel = kernels_.find(made_by(n));
-      again = again + ir::launch_flops(n, flat_.find(f.name), kernel == kernels_.end() ? nullptr : kernel->second);
-    }
-    return again;
-  }
-  const ir::Module& flat_;
-  std::map<std::string, const kernel_ir::Kernel*> kernels_;
-};
-
-}  // namespace
-
-ir::Dim flops_again(const ir::Function& f, const ir::Module& planned, const ir::Module& flat) {
-  return AgainTotals(planned, flat).of(f);
-}
-Work work_of(const ir::Function& f, const ir::Module& m) { return WorkTotals(m).of(f); }
-ir::Dim moved_by(const ir::Function& f, const ir::Module& planned) { return MovedTotals(planned).of(f); }
-
 namespace {
 
 class Graph {
  public:
-  Graph(const ir::Module& flat, const ir::Module& planned, const std::map<const ir::Node*, int>& calls, Json& report)
-      : flat_(flat), planned_(planned), calls_(calls), report_(report) {
+  Graph(const ir::Module& flat, const ir::Module& planned, const ir::Target& target,
+        const std::vector<ir::LibraryBill>& calls, Json& report)
+      : flat_(flat), planned_(planned), target_(target), calls_(calls), report_(report) {
     places_.push_back({{"file", ""}, {"line", 0}, {"function", ""}, {"text", ""}});
   }
 
@@ -194,8 +67,8 @@ class Graph {
          &calls = out["calls"] = Json::array();
     for (const ir::Value& v : f.values) values.push_back({type(v.type), v.name});
     for (const ir::Node& n : f.nodes) {
-      ir::Cost cost = n.op->cost(passes::typed(f, n));
-      if (n.op->lower == ir::Lowering::kControl) calls.push_back(call(passes::control_of(f, n), nodes.size()));
+      ir::Cost cost = n.op->cost(ir::typed(f, n));
+      if (n.op->lower == ir::Lowering::kControl) calls.push_back(call(ir::control_of(f, n), nodes.size()));
       nodes.push_back({n.op->name, place(n.location), n.operands, n.results, ir::print_attrs(n), size(cost.flops),
                        size(cost.bytes)});
     }
@@ -224,7 +97,7 @@ class Graph {
     const ir::FunctionPlan& plan = planned_.plan->functions.at(p.name);
     Json& instructions = out["instructions"] = Json::array();
     for (const ir::Node& n : p.nodes) {
-      if (!is_instruction(n)) continue;
+      if (!ir::is_instruction(n)) continue;
       ir::Dim bytes = 0;
       for (const std::vector<ir::ValueId>* ids : {&n.operands, &n.results})
         for (ir::ValueId id : *ids)
@@ -234,9 +107,10 @@ class Graph {
                          : n.op->lower == ir::Lowering::kHost    ? "host"
                          : n.op->lower == ir::Lowering::kTransfer ? "transfer"
                                                                  : "library";
-      auto call = calls_.find(&n);
-      instructions.push_back(
-          {made_by(n), kind, place(n.location), n.computes, size(bytes), call == calls_.end() ? -1 : call->second});
+      const bool billed = n.op->lower == ir::Lowering::kLibrary && !calls_.empty();  // those of CPUs are not
+      const size_t row = billed ? row_of(calls_, ir::library_call(n, p, target_)) : calls_.size();
+      instructions.push_back({ir::made_by(n), kind, place(n.location), n.computes, size(bytes),
+                              row < calls_.size() ? static_cast<int>(row) : -1});
     }
     Json& buffers = out["buffers"] = Json::array();
     std::vector<int> makers = ir::producers(p);
@@ -256,7 +130,7 @@ class Graph {
 
   // Instructions before a node.
   static int position(const ir::Function& p, int node) {
-    return static_cast<int>(std::count_if(p.nodes.begin(), p.nodes.begin() + node, is_instruction));
+    return static_cast<int>(std::count_if(p.nodes.begin(), p.nodes.begin() + node, ir::is_instruction));
   }
 
   // Values in the arena after the state, with the instructions from and to which they live. One that takes over the
@@ -266,7 +140,7 @@ class Graph {
     std::vector<int> of(p.values.size(), -1);  // buffer of a value, through views
     int now = 0;
     for (const ir::Node& n : p.nodes) {
-      if (!is_instruction(n)) {
+      if (!ir::is_instruction(n)) {
         if (n.op->lower == ir::Lowering::kView) of[n.results[0]] = of[n.operands[0]];
         continue;
       }
@@ -290,7 +164,8 @@ class Graph {
   }
 
   const ir::Module &flat_, &planned_;
-  const std::map<const ir::Node*, int>& calls_;
+  const ir::Target& target_;
+  const std::vector<ir::LibraryBill>& calls_;
   Json& report_;
   Json sizes_ = Json::array(), types_ = Json::array(), places_ = Json::array();
   std::map<std::string, int> index_, size_of_, type_of_;
@@ -300,9 +175,9 @@ class Graph {
 
 }  // namespace
 
-void add_graph(const ir::Module& flat, const ir::Module& planned, const std::map<const ir::Node*, int>& calls,
-               Json& report) {
-  Graph(flat, planned, calls, report).run();
+void add_graph(const ir::Module& flat, const ir::Module& planned, const ir::Target& target,
+               const std::vector<ir::LibraryBill>& calls, Json& report) {
+  Graph(flat, planned, target, calls, report).run();
 }
 
 }  // namespace nabla::driver

@@ -11,7 +11,7 @@ namespace nabla::driver {
 Result<nlohmann::ordered_json> parse_report(const std::string& text, const std::string& name = "report.json");
 /// E0901 for a size that the report's program lacks, and for a value out of its range.
 Status check_sizes(const nlohmann::ordered_json& report, const SizeLists& sizes);
-/// One line: the GPU that the report's times are predicted for, and how to name another one. Empty for a CPU.
+/// The same line as for the report's target (report.h).
 std::string gpu_text(const nlohmann::ordered_json& report);
 
 }  // namespace nabla::driver

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/driver/report_json.h"
+#include "ir/gpus.h"
 #include "passes/pass_manager.h"
 
 namespace nabla::driver {
@@ -17,12 +18,6 @@ std::string bytes_text(int64_t n) {
   if (n < 10'000) return fmt::format("{} B", n);
   if (n < 10'000'000) return fmt::format("{:.1f} KB", n / 1e3);
   return n < 10'000'000'000 ? fmt::format("{:.1f} MB", n / 1e6) : fmt::format("{:.2f} GB", n / 1e9);
-}
-
-std::string counted(int64_t n, std::string_view what) {
-  if (n == 1) return fmt::format("{} {}", n, what);
-  if (what.ends_with("y")) return fmt::format("{} {}ies", n, what.substr(0, what.size() - 1));
-  return fmt::format("{} {}{}", n, what, what.ends_with("s") ? "es" : "s");
 }
 
 std::string time_text(double us) {
@@ -337,6 +332,13 @@ std::string symbol_text(const Json& s) {
   return out + "\n";
 }
 
+std::string gpu_line(const std::string& target, const std::string& gpus, const std::string& gpu, int multiprocessors, double copy_gbs) {
+  std::string out = fmt::format("times are predicted for {} ({} multiprocessors, {:.0f} GB/s of memory)", gpu, multiprocessors, copy_gbs);
+  if (target.starts_with("sm_") && gpus != gpu)
+    out += fmt::format("; the code runs on {}: compile with --target {}:GPU to name another", gpus, target);
+  return out;
+}
+
 // Every combination of the values.
 std::vector<Sizes> points_of(const SizeLists& lists) {
   std::vector<Sizes> points(lists.empty() ? 0 : 1);
@@ -354,13 +356,14 @@ std::vector<Sizes> points_of(const SizeLists& lists) {
 std::string gpu_text(const Json& report) {
   const Json machine = report.value("machine", Json::object());
   if (!machine.contains("gpus")) return "";
-  const std::string target = report.at("target"), gpu = machine.value("gpu", "a GPU");
-  std::string out = fmt::format("times are predicted for {} ({} multiprocessors, {:.0f} GB/s of memory)", gpu,
-                                machine.at("multiprocessors").get<int>(), machine.at("copy_gbs").get<double>());
-  if (target.starts_with("sm_") && machine.at("gpus") != gpu)
-    out += fmt::format("; the code runs on {}: compile with --target {}:GPU to name another", machine.at("gpus").get<std::string>(),
-                       target);
-  return out;
+  return gpu_line(report.at("target"), machine.at("gpus"), machine.value("gpu", "a GPU"), machine.at("multiprocessors"),
+                  machine.at("copy_gbs"));
+}
+
+std::string gpu_text(const ir::Target& target) {
+  if (!target.is_cuda()) return "";
+  const ir::GpuModel* model = ir::predicted_gpu(target);
+  return gpu_line(target.name, target.cuda.gpus, model ? model->name : "a GPU", target.cuda.multiprocessors, target.cuda.copy_gbs);
 }
 
 Result<std::string> report_text(const std::string& text, const std::vector<SizeLists>& sizes) {

@@ -5,13 +5,14 @@
 #include <string>
 #include <string_view>
 
+#include "ir/bill/names.h"
+
 namespace nabla::driver {
 
 /// "512 B", "32.8 KB" (of 1000 bytes), "1.25 GB".
 std::string bytes_text(int64_t n);
 /// Three digits: "12.3 us".
 std::string time_text(double us);
-/// A number of things, each a `what`: "1 entry", "2 entries", "3 classes".
-std::string counted(int64_t n, std::string_view what);
+using ir::counted;
 
 }  // namespace nabla::driver

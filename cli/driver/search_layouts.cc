@@ -4,8 +4,6 @@
 #include <limits>
 
 #include "cli/driver/begun.h"
-#include "cli/driver/report.h"
-#include "cli/driver/report_timeline.h"
 #include "cli/driver/spread.h"
 #include "passes/auto_shard/auto_shard.h"
 #include "runtime/base/text.h"
@@ -33,9 +31,9 @@ RankBytes bytes_of(const LoweredSet& set) {
 double predicted(const LoweredSet& set) {
   const ir::Module& module = set.planned.classes[0].module;
   double out = 0;
-  for (const std::string& report : set.reports) {
+  for (size_t c = 0; c < set.bills.size(); ++c) {
     double all = 0;
-    for (const auto& [name, us] : predicted_us(report)) {
+    for (const auto& [name, us] : predicted_us(set, c)) {
       const ir::Entry* entry = module.find_entry(name);
       all += entry ? passes::weight_of(module, *entry) * us : us;
     }
@@ -48,7 +46,7 @@ double predicted(const LoweredSet& set) {
 void note(LoweredSet& of, const std::string& text) {
   for (passes::PassReport& r : of.passes)
     if (r.pass == "auto-shard") r.remarks.push_back(text);
-  for (std::string& report : of.reports) report = with_note(report, text);
+  for (ir::Bill& bill : of.bills) bill.notes.push_back(text);
 }
 
 // A search's model knows layouts of values in the middle that propagation would not find, and not how later passes carry them
@@ -69,13 +67,6 @@ Result<LoweredSet> searched(const ir::Target& target, Begun from, const CompileO
   note(*propagated, fmt::format("auto-shard: values in the middle lie as propagation lays them out: {:.3g} us in a run of every entry, "
                                 "{:.3g} us as the search would have them", as_propagated, as_found));
   return propagated;
-}
-
-// What the search that made it counts as the memory of a rank.
-double counted_memory(LoweredSet& set) {
-  for (passes::PassReport& r : set.passes)
-    if (auto memory = r.texts.find("memory"); memory != r.texts.end()) return std::stod(memory->second);
-  return 0;
 }
 
 // A search for layouts counts the state alone: how much else these need is known when their memory is planned. Where that is too
@@ -101,7 +92,7 @@ Result<LoweredSet> searched_within(int64_t most, const ir::Target& target, Begun
     }
     search_options.erase("max-bytes");
     const double share = static_cast<double>(most) / static_cast<double>(last.all);
-    search_options["max-memory"] = fmt::format("{:.0f}", counted_memory(*made) * share);
+    search_options["max-memory"] = fmt::format("{:.0f}", passes::found_plan(made->passes)->memory_bytes * share);
   }
   Diagnostic d = error(Code::kOverBudget,
                        "auto-shard: no layouts were found that need {} bytes on a rank; the last ones need {} ({} of state, {} of "
@@ -179,8 +170,9 @@ Result<LoweredSet> quicker(Result<LoweredSet> found, std::optional<Plain> plain)
                                        : "of those that were found none keeps the limit of memory";
   const std::string why = fmt::format("data parallel, as with {}: {:.3g} us in a run of every entry, {}", plain->options, plain->us, other);
   note(plain->set, "auto-shard: " + why);
+  const std::string plan = passes::plan_of_layouts(*plain->set.sharded, why);
   for (passes::PassReport& r : plain->set.passes)
-    if (r.pass == "auto-shard") r.texts["plan"] = passes::plan_of_layouts(*plain->set.sharded, why);
+    if (r.pass == "auto-shard") r.found = passes::FoundPlan{plan};
   return std::move(plain->set);
 }
 

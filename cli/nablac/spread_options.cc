@@ -7,6 +7,7 @@
 
 #include "cli/driver/spread.h"
 #include "cli/validators.h"
+#include "passes/auto_shard/auto_shard.h"
 #include "passes/pass.h"
 #include "runtime/format/file.h"
 
@@ -141,9 +142,8 @@ void SpreadOptions::add_all(CLI::App& command) {
 
 Status SpreadOptions::write_plan(const std::vector<passes::PassReport>& reports) const {
   if (plan_file_.empty()) return Ok{};
-  for (const passes::PassReport& r : reports)
-    if (auto plan = r.texts.find("plan"); plan != r.texts.end()) return format::write_file(plan_file_, plan->second);
-  return Ok{};
+  const passes::FoundPlan* plan = passes::found_plan(reports);
+  return plan ? format::write_file(plan_file_, plan->text) : Ok{};
 }
 
 Status SpreadOptions::check(const ir::Module& module) const { return driver::check_spread(module, options_, given_); }

@@ -10,14 +10,7 @@
 
 namespace nabla::codegen {
 
-/// Of one grid.
-struct GridPrediction {
-  bool counted = false;     ///< by its machine code; else by the schedule alone
-  double instructions = 0;  ///< that warps issue, all together: 32 threads' at a time
-  double sectors = 0;       ///< of 32 bytes, that warps ask for
-  double code_us = 0;       ///< of issuing them, of products, of waiting for memory where few warps are there to hide it
-  double sectors_us = 0;    ///< of the cache that multiprocessors share; 0 where its rate is not published
-};
+using ir::GridPrediction;
 
 /// How often warps run through each loop of the code, as KernelCode::loops, all of `warps` together. Loops are found again in what the
 /// schedule says by the bytes that they read and write, or by their products; copies of a loop for addresses that are no multiples

@@ -33,6 +33,15 @@ struct GridWork {
   double sectors = 0;                ///< that warps ask for; what every block reads again and its own cache may hold counts once
   bool known = true;                 ///< false: nothing but the bytes, such as of a sort or of the user's code
 };
+/// What a grid is expected to do and to take (codegen/cuda/model.h).
+struct GridPrediction {
+  bool counted = false;     ///< by its machine code; otherwise by the schedule alone
+  double instructions = 0;  ///< issued by all warps together; one instruction of a warp counts once for its 32 threads
+  double sectors = 0;       ///< of 32 bytes, requested by warps
+  double code_us = 0;       ///< for issue, for products, and for the latency of memory if few warps hide it
+  double sectors_us = 0;    ///< of the cache that multiprocessors share; 0 if its rate is not published
+};
+
 /// Requires a schedule for GPUs with such a grid.
 GridWork grid_work(const kernel_ir::Kernel& kernel, size_t grid);
 

@@ -1,6 +1,7 @@
 #include "passes/auto_shard/auto_shard.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "passes/auto_shard/annotate.h"
@@ -40,6 +41,18 @@ Result<ir::Module> laid_out_in_time(const ir::Module& module, PassContext& conte
 }
 
 }  // namespace
+
+FoundPlan* found_plan(std::vector<PassReport>& reports) {
+  for (PassReport& r : reports)
+    if (auto* plan = std::any_cast<FoundPlan>(&r.found)) return plan;
+  return nullptr;
+}
+
+const FoundPlan* found_plan(const std::vector<PassReport>& reports) {
+  for (const PassReport& r : reports)
+    if (const auto* plan = std::any_cast<FoundPlan>(&r.found)) return plan;
+  return nullptr;
+}
 
 ir::Module with_stored_layouts_of(const ir::Module& module, const ir::Module& found) {
   ir::Module out = module;
@@ -88,8 +101,7 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   if (module.mesh()->temporal()) in_time = NABLA_TRY(laid_out_in_time(module, context));
   ir::Module out = annotated(module, graph, found, in_time ? &*in_time : nullptr, context.ops);
   if (values == "propagated") out = with_stored_layouts_of(module, out);
-  context.texts["plan"] = plan_text(out, found);
-  context.texts["memory"] = fmt::format("{:.0f}", found.state_bytes + found.kept_bytes);
+  context.found = FoundPlan{plan_text(out, found), std::round(found.state_bytes + found.kept_bytes)};
   context.remarks.push_back(
       fmt::format("auto-shard: exchanges {:.3g} us, products {:.3g} us in a run of every entry, {:.0f} bytes of state on a rank; "
                   "{} choices in {} classes, {} of them solved with {} columns",

@@ -3,18 +3,27 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ir/module.h"
 #include "passes/pass.h"
 
 namespace nabla::passes {
 
+/// What a search found, in PassContext::found.
+struct FoundPlan {
+  std::string text;         ///< the layouts, as --layout @FILE reads them (plan_text.h)
+  double memory_bytes = 0;  ///< of a rank, as the option max-memory counts them
+};
+/// The plan of the search among these passes. Null if none of them searched.
+FoundPlan* found_plan(std::vector<PassReport>& reports);
+const FoundPlan* found_plan(const std::vector<PassReport>& reports);
+
 /// flat -> flat. With the option `search`=true, lays out the leaves of the state and the inputs of entries over the module's
 /// mesh: those of which nothing is said, and what is open of others. What is stated stays, and propagation goes on from both.
 /// Options: `max-bytes`, of state on a rank; or `max-memory`, of it and of what lives at once where an entry needs most, as the
 /// program is written; `values`, where "propagated" leaves all other values to propagation; `target`, of whose computing the
-/// search thinks, empty: of the one that is compiled for. The context gets the plan as its text "plan" (plan_text.h), the bytes
-/// that max-memory counts as "memory", and a remark. E0901 without a mesh and for one of more than three axes along which ranks
+/// search thinks, empty: of the one that is compiled for. The context gets a FoundPlan and a remark. E0901 without a mesh and for one of more than three axes along which ranks
 /// lie, E0402 where no layouts keep the limit (with the least that is possible), E0602 where CBC is needed and missing.
 Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context);
 

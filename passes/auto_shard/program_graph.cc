@@ -4,11 +4,11 @@
 #include <numeric>
 #include <tuple>
 
+#include "ir/control_ties.h"
 #include "ir/linearity.h"
 #include "ir/typed.h"
 #include "passes/auto_shard/auto_shard.h"
 #include "passes/rewrite.h"
-#include "passes/shard/control_ties.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/rules/rules.h"
 
@@ -276,13 +276,13 @@ class Builder {
   }
 
   void tie_control(const Function& f, const Node& n) {
-    auto side = [&](const TiedValue& t) {
+    auto side = [&](const ir::TiedValue& t) {
       const Values& v = out_.values.at(t.function);
       bool made = t.function == &f ? std::find(n.results.begin(), n.results.end(), t.value) != n.results.end()
                                    : std::find(t.function->params.begin(), t.function->params.end(), t.value) != t.function->params.end();
       return made ? v.spot[static_cast<size_t>(t.value)] : handed_on(*t.function, t.function == &f ? &n : nullptr, t.value);
     };
-    for (const auto& [a, b] : control_ties(m_, f, n)) {
+    for (const auto& [a, b] : ir::control_ties(m_, f, n)) {
       if (!out_.values.count(b.function) || !out_.values.count(a.function)) continue;
       Spot x = side(a), y = side(b);
       if (a.skip > 0) out_.ties.block(x, 0);

@@ -6,12 +6,12 @@
 #include <set>
 #include <tuple>
 
+#include "ir/control_ties.h"
 #include "ir/cost/exchange.h"
 #include "ir/cost/least_work.h"
 #include "ir/cost/time.h"
 #include "ir/typed.h"
 #include "passes/rewrite.h"
-#include "passes/shard/control_ties.h"
 #include "passes/shard/layout.h"
 
 namespace nabla::passes {
@@ -65,7 +65,7 @@ class Kinds {
   }
   void tie(const Function& f, const Node& n) {
     if (n.op->lower == ir::Lowering::kControl) {
-      for (const auto& [a, b] : control_ties(m_, f, n)) join(*a.function, a.value, *b.function, b.value, a.skip, b.skip);
+      for (const auto& [a, b] : ir::control_ties(m_, f, n)) join(*a.function, a.value, *b.function, b.value, a.skip, b.skip);
     } else if (n.op->factors.exists()) {
       const ir::Factors factors = n.op->factors(ir::typed(f, n));
       std::vector<int> of_factor(factors.factors.size(), -1);

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/control_ties.h"
 #include "ir/linearity.h"
 #include "ir/typed.h"
 #include "passes/rewrite.h"
-#include "passes/shard/control_ties.h"
 
 namespace nabla::passes {
 
@@ -230,7 +230,7 @@ void PaddedDims::tie(int f, const Node& n) {
 }
 
 void PaddedDims::tie_control(int f, const Node& n) {
-  for (const auto& [a, b] : control_ties(m_, *m_.functions[f], n))
+  for (const auto& [a, b] : ir::control_ties(m_, *m_.functions[f], n))
     if (is_called(b.function->name))
       join_values(index_.at(a.function->name), a.value, index_.at(b.function->name), b.value, a.skip, b.skip);
 }

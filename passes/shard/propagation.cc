@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/control_ties.h"
 #include "passes/rewrite.h"
-#include "passes/shard/control_ties.h"
 
 namespace nabla::passes {
 
@@ -138,7 +138,7 @@ void Propagation::tie() {
 }
 
 void Propagation::tie_control(int f, const Node& n) {
-  for (const auto& [a, b] : control_ties(m_, *m_.functions[f], n))
+  for (const auto& [a, b] : ir::control_ties(m_, *m_.functions[f], n))
     join(index_.at(a.function->name), a.value, index_.at(b.function->name), b.value, a.skip, b.skip);
 }
 

@@ -40,7 +40,7 @@ Result<Made> searched(const ir::Module& m, const std::string& mesh, Options opti
   ir::Module flat = NABLA_TRY(driver::simplify_module(NABLA_TRY(driver::with_mesh(m, {mesh}, true)), target, {}, ir::Stage::kFlat));
   options["search"] = "true";
   auto made = NABLA_TRY(passes::run_passes(flat, {{"auto-shard", options}}, ops::all_ops(), target));
-  return Made{made.module, made.reports[0].texts["plan"], made.reports[0].remarks[0]};
+  return Made{made.module, passes::found_plan(made.reports)->text, made.reports[0].remarks[0]};
 }
 
 driver::CompileOptions with_search(const std::string& mesh) {
@@ -326,11 +326,6 @@ driver::CompileOptions with_strategy(const std::string& mesh, const std::string&
   out.pass_options["apply-strategy"] = {{"data-axes", axes}, {"zero", zero}};
   return out;
 }
-std::string text_of(const driver::CompiledModule& m, const std::string& name) {
-  for (const passes::PassReport& r : m.passes)
-    if (auto text = r.texts.find(name); text != r.texts.end()) return text->second;
-  return "";
-}
 std::string remarks_of(const driver::CompiledModule& m) {
   std::string out;
   for (const std::string& r : passes::remarks_of(m.passes)) out += r + "\n";
@@ -368,7 +363,7 @@ TEST(AutoShard, SaysWhatDeterministicMeansBesideIt) {
 TEST(AutoShard, SaysThatItIsDataParallel) {
   driver::CompiledModule made = driver::lower_module(transformer(kNarrow), with_search("dp=4")).value();
   EXPECT_NE(remarks_of(made).find("auto-shard: data parallel, as with --data-axes dp --zero 1: "), std::string::npos) << remarks_of(made);
-  std::string plan = text_of(made, "plan"), rules;
+  std::string plan = passes::found_plan(made.passes)->text, rules;
   EXPECT_TRUE(plan.starts_with("# mesh ranks = {dp=4}, 4 ranks\n# data parallel, as with --data-axes dp --zero 1: ")) << plan;
   EXPECT_NE(plan.find("\nblock0\\.up=,  # 16384 bytes on a rank\n"), std::string::npos) << plan;
   EXPECT_NE(plan.find("\nmomentum\\.block0\\.up=dp p1,  # 4096 bytes on a rank\n"), std::string::npos) << plan;
@@ -437,12 +432,9 @@ TEST(AutoShard, PlansAreRules) {
     driver::CompileOptions options = with_search(mesh);
     driver::CompiledModule first = driver::lower_module(transformer(sizes), options).value();
     std::string rules;
-    for (const passes::PassReport& r : first.passes)
-      if (r.texts.count("plan")) {
-        std::istringstream lines(r.texts.at("plan"));
-        for (std::string line; std::getline(lines, line);)
-          if (!line.starts_with("#")) rules += (rules.empty() ? "" : ";") + line.substr(0, line.find("  #"));
-      }
+    std::istringstream lines(passes::found_plan(first.passes)->text);
+    for (std::string line; std::getline(lines, line);)
+      if (!line.starts_with("#")) rules += (rules.empty() ? "" : ";") + line.substr(0, line.find("  #"));
     options.pass_options["apply-strategy"]["layouts"] = rules;
     EXPECT_EQ(ir::print(driver::lower_module(transformer(sizes), options).value().flat), ir::print(first.flat)) << rules;
     options.pass_options.erase("auto-shard");

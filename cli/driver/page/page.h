@@ -22,7 +22,7 @@ Result<std::string> profile_in(const std::string& path);
 
 struct PageInput {
   std::string title;                         ///< the model's or the bundle's name
-  std::string report;                        ///< JSON of make_report
+  std::string report;                        ///< JSON of report_json
   std::map<std::string, std::string> texts;  ///< kernel_texts; empty for a model that is not compiled
   std::string profile = {};                  ///< JSON of profile_in; empty: nothing was measured
   SizeLists sizes = {};                      ///< where formulas are evaluated at first; the upper bounds by default

@@ -1,38 +1,37 @@
-#include "cli/driver/report_time.h"
+#include "ir/bill/least_time.h"
 
 #include <algorithm>
 #include <optional>
 #include <set>
 
-#include "cli/driver/report_graph.h"
+#include "ir/bill/names.h"
 #include "ir/cost/time.h"
 #include "ir/library/call.h"
 #include "ir/op_def.h"
 #include "ir/typed.h"
 
-namespace nabla::driver {
+namespace nabla::ir {
 namespace {
 
 // The operations of the products among the nodes that a launch computes; nullopt where there are none: then the kernel
 // is no product of the program's.
-std::optional<ir::Dim> flops_of_products(const ir::Node& launch, const ir::Function* flat) {
-  std::optional<ir::Dim> out;
+std::optional<Dim> flops_of_products(const Node& launch, const Function* flat) {
+  std::optional<Dim> out;
   for (int i : launch.computes) {
     if (flat == nullptr || i >= static_cast<int>(flat->nodes.size())) continue;
-    const ir::Node& n = flat->nodes[i];
-    if (n.op->lower != ir::Lowering::kContraction && n.op->lower != ir::Lowering::kConvolution) continue;
-    out = out.value_or(0) + ir::node_flops(*flat, n);
+    const Node& n = flat->nodes[i];
+    if (n.op->lower != Lowering::kContraction && n.op->lower != Lowering::kConvolution) continue;
+    out = out.value_or(0) + node_flops(*flat, n);
   }
   return out;
 }
 
 // At most what a kernel or a call must move and compute.
 struct Bounds {
-  ir::Dim bytes, flops;
+  Dim bytes, flops;
 };
 
 std::string number(double x) { return fmt::format("{:.9g}", x); }
-std::string postfix_of(const ir::Dim& d) { return formula(d)["postfix"].get<std::string>(); }
 
 constexpr size_t kLongestFormula = 1 << 16;
 LeastTime constant(double us) { return {us, number(us), true}; }
@@ -80,7 +79,7 @@ class Times {
   std::map<std::string, std::pair<LeastTime, int64_t>> terms_;
 };
 
-LeastTime times(const LeastTime& t, const ir::Dim& trips) {
+LeastTime times(const LeastTime& t, const Dim& trips) {
   double us = t.us * static_cast<double>(trips.bounds().max);
   if (t.is_static && trips.is_static()) return constant(us);
   return formula_of(us, t.postfix.empty() ? "" : t.postfix + " " + postfix_of(trips) + " *");
@@ -88,67 +87,67 @@ LeastTime times(const LeastTime& t, const ir::Dim& trips) {
 
 }  // namespace
 
-LeastTimes::LeastTimes(const ir::Module& flat, const ir::Module& planned, const ir::Target& target)
+LeastTimes::LeastTimes(const Module& flat, const Module& planned, const Target& target)
     : planned_(planned), target_(target) {
   std::map<std::string, Bounds> most;  // by the nodes that run a kernel, or whose place it can take
   auto note = [&](const std::string& kernel, const Bounds& bounds) {
     auto [known, fresh] = most.try_emplace(kernel, bounds);
     if (fresh) return;
-    known->second.bytes = ir::Dim::max(known->second.bytes, bounds.bytes);
-    known->second.flops = ir::Dim::max(known->second.flops, bounds.flops);
+    known->second.bytes = Dim::max(known->second.bytes, bounds.bytes);
+    known->second.flops = Dim::max(known->second.flops, bounds.flops);
   };
-  for (const ir::FunctionPtr& f : planned.functions)
-    for (const ir::Node& n : f->nodes) {
-      if (std::optional<ir::FallbackKernel> fallback = ir::fallback_kernel(n))
-        note(fallback->kernel, {ir::operand_bytes(*f, n), ir::library_call(n, *f, target).flops()});
-      else if (n.op->lower == ir::Lowering::kCall)
+  for (const FunctionPtr& f : planned.functions)
+    for (const Node& n : f->nodes) {
+      if (std::optional<FallbackKernel> fallback = fallback_kernel(n))
+        note(fallback->kernel, {operand_bytes(*f, n), library_call(n, *f, target).flops()});
+      else if (n.op->lower == Lowering::kCall)
         note(n.attrs.get_string("kernel"),
-             {ir::operand_bytes(*f, n), flops_of_products(n, flat.find(f->name)).value_or(INT64_MAX)});
+             {operand_bytes(*f, n), flops_of_products(n, flat.find(f->name)).value_or(INT64_MAX)});
     }
   for (const kernel_ir::KernelPtr& k : planned.kernels) {
     // A generated sum may also go over what padding or strides leave out, and two operands may be one array.
-    ir::Work work = ir::kernel_work(*k);
+    Work work = kernel_work(*k);
     if (auto limit = most.find(k->name); limit != most.end()) {
-      work.bytes = ir::Dim::min(work.bytes, limit->second.bytes);
-      work.flops = ir::Dim::min(work.flops, limit->second.flops);
+      work.bytes = Dim::min(work.bytes, limit->second.bytes);
+      work.flops = Dim::min(work.flops, limit->second.flops);
     }
     kernels_[k->name] = time(work);
-    moved_us_[k->name] = static_cast<double>(work.bytes.bounds().max) / ir::bytes_per_us(target);
+    moved_us_[k->name] = static_cast<double>(work.bytes.bounds().max) / bytes_per_us(target);
   }
 }
 
-LeastTime LeastTimes::time(const ir::Work& work) const {
-  double us = ir::least_us(work, target_);
+LeastTime LeastTimes::time(const Work& work) const {
+  double us = least_us(work, target_);
   if (work.bytes.is_static() && work.flops.is_static()) return constant(us);
-  double per_byte = 1 / ir::bytes_per_us(target_), per_flop = 1 / ir::product_rate(work.factors, target_).flops_per_us;
+  double per_byte = 1 / bytes_per_us(target_), per_flop = 1 / product_rate(work.factors, target_).flops_per_us;
   std::string moved = postfix_of(work.bytes) + " " + number(per_byte) + " *";
   if (work.flops.is(0)) return formula_of(us, moved);
   return formula_of(us, moved + " " + postfix_of(work.flops) + " " + number(per_flop) + " * max");
 }
 
-ir::Work LeastTimes::work_of(const ir::Node& n, const ir::Function& f) const {
-  return {ir::operand_bytes(f, n), ir::library_call(n, f, target_).flops(), f.type(n.operands[0]).dtype};
+Work LeastTimes::work_of(const Node& n, const Function& f) const {
+  return {operand_bytes(f, n), library_call(n, f, target_).flops(), f.type(n.operands[0]).dtype};
 }
 
-LeastTime LeastTimes::call(const ir::Node& n, const ir::Function& f) const { return time(work_of(n, f)); }
+LeastTime LeastTimes::call(const Node& n, const Function& f) const { return time(work_of(n, f)); }
 
-double LeastTimes::predicted_call_us(const ir::Node& n, const ir::Function& f) const { return ir::library_us(work_of(n, f), target_); }
+double LeastTimes::predicted_call_us(const Node& n, const Function& f) const { return library_us(work_of(n, f), target_); }
 
 const LeastTime& LeastTimes::function(const std::string& name) {
   if (auto known = functions_.find(name); known != functions_.end()) return known->second;
-  const ir::Function& f = *planned_.find(name);
+  const Function& f = *planned_.find(name);
   Times all;
-  for (const ir::Node& n : f.nodes) {
-    if (n.op->lower == ir::Lowering::kLibrary) all.add(call(n, f));
-    if (n.op->lower == ir::Lowering::kCall) all.add(kernel(n.attrs.get_string("kernel")));
-    if (n.op->lower != ir::Lowering::kControl) continue;
-    ir::ControlFlow c = ir::control_of(f, n);
+  for (const Node& n : f.nodes) {
+    if (n.op->lower == Lowering::kLibrary) all.add(call(n, f));
+    if (n.op->lower == Lowering::kCall) all.add(kernel(n.attrs.get_string("kernel")));
+    if (n.op->lower != Lowering::kControl) continue;
+    ControlFlow c = control_of(f, n);
     Times inside;
     for (const std::string& callee : c.functions) inside.add(function(callee));
-    LeastTime one = c.kind == ir::ControlFlow::Kind::kBranch ? inside.most() : inside.sum();
-    all.add(c.kind == ir::ControlFlow::Kind::kLoop ? times(one, c.trips) : one);
+    LeastTime one = c.kind == ControlFlow::Kind::kBranch ? inside.most() : inside.sum();
+    all.add(c.kind == ControlFlow::Kind::kLoop ? times(one, c.trips) : one);
   }
   return functions_[name] = all.sum();
 }
 
-}  // namespace nabla::driver
+}  // namespace nabla::ir

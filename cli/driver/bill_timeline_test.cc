@@ -1,6 +1,4 @@
 // The predicted run of an entry on ranks: what is drawn adds up, and loops are open.
-#include "cli/driver/report_timeline.h"
-
 #include <gtest/gtest.h>
 
 #include "cli/driver/compile.h"
@@ -10,11 +8,9 @@
 namespace nabla::driver {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json report_of(const std::string& text, const CompileOptions& options) {
+ir::Timeline timeline_of(const std::string& text, const CompileOptions& options) {
   ir::Module m = ir::parse_module("nabla 1 traced\n" + text, "test.nbl", ops::all_ops()).value();
-  return Json::parse(lower_module(m, options).value().report);
+  return lower_module(m, options).value().bill.entries[0].timeline;
 }
 
 // Trips of a loop follow each other piece by piece; where they are too many the others are one piece on each line.
@@ -38,28 +34,28 @@ func @main(%x: f32[8@dp,16], %w: f32[{0},16,16]) {{
 }}
 )",
                                    trips);
-    return report_of(text, {.library = false, .overlap = overlap})["entries"][0]["timeline"];
+    return timeline_of(text, {.library = false, .overlap = overlap});
   };
   for (bool overlap : {false, true})
     for (int trips : {3, 1000}) {
-      Json line = timeline(trips, overlap);
-      std::string all = line.dump(1);
-      double us[] = {0, 0};
-      for (const char* which : {"compute", "exchange"}) {
-        double end = 0;
-        for (const Json& piece : line[which]) {
-          us[which[0] == 'e'] += piece[1].get<double>();
-          EXPECT_GE(piece[0].get<double>(), end - 0.01) << "one thing at a time: " << piece;
-          end = piece[0].get<double>() + piece[1].get<double>();
+      const ir::Timeline line = timeline(trips, overlap);
+      std::string all;
+      auto check = [&](const std::vector<ir::TimelinePiece>& pieces, double expected) {
+        double end = 0, us = 0;
+        for (const ir::TimelinePiece& piece : pieces) {
+          all += piece.what + "\n", us += piece.us;
+          EXPECT_GE(piece.begin_us, end - 0.01) << "one thing at a time: " << piece.what;
+          end = piece.begin_us + piece.us;
         }
-        EXPECT_LE(end, line["us"].get<double>() * 1.001) << all.substr(0, 2000);
-        EXPECT_LE(line[which].size(), 600u);
-      }
-      EXPECT_NEAR(us[0], line["compute_us"], 0.01 * us[0]);
-      EXPECT_NEAR(us[1], line["exchange_us"], 0.01 * us[1]);
+        EXPECT_LE(end, line.us * 1.001) << all.substr(0, 2000);
+        EXPECT_LE(pieces.size(), 600u);
+        EXPECT_NEAR(us, expected, 0.01 * us);
+      };
+      check(line.compute, line.compute_us);
+      check(line.exchange, line.exchange_us);
       EXPECT_NE(all.find(fmt::format("all_reduce along {{dp}}, trip 2 of {} of scan", trips)), std::string::npos) << all.substr(0, 2000);
       EXPECT_EQ(all.find(" more trips") != std::string::npos, trips == 1000) << all.substr(0, 2000);
-      EXPECT_EQ(line["exchange"].size() == 3, trips == 3) << line["exchange"].size();
+      EXPECT_EQ(line.exchange.size() == 3, trips == 3) << line.exchange.size();
     }
 }
 
@@ -84,19 +80,19 @@ func @main(%c: bool[], %x: f32[8@dp,16]) {
   return %y
 }
 )";
-  Json line = report_of(text, {.library = false})["entries"][0]["timeline"];
-  ASSERT_EQ(line["exchange"].size(), 1u) << line;
-  EXPECT_EQ(line["exchange"][0][2], "all_reduce along {dp} of cond");
+  ir::Timeline line = timeline_of(text, {.library = false});
+  ASSERT_EQ(line.exchange.size(), 1u);
+  EXPECT_EQ(line.exchange[0].what, "all_reduce along {dp} of cond");
   std::string body;
   for (int i = 0; i < 600; ++i) body += fmt::format("  %a{0} = {1}(%a{2})\n", i + 1, i % 2 ? "exp" : "tanh", i);
   text = fmt::format("mesh pod = {{dp=2}}\nentry main calls @main {{\n  inputs x\n  outputs y\n}}\nfunc @body(%a0: f32[8,16]) {{\n{}"
                      "  return %a600\n}}\nfunc @main(%x: f32[8@dp,16]) {{\n"
                      "  %y = scan(%x) {{body=@body, consts=0, carries=1, length=[5]}}\n  return %y\n}}\n",
                      body);
-  line = report_of(text, {.library = false, .fuse = false})["entries"][0]["timeline"];
-  ASSERT_EQ(line["compute"].size(), 1u) << line;
-  EXPECT_EQ(line["compute"][0][2], "scan x5");
-  EXPECT_EQ(line["compute"][0][1], line["compute_us"]);
+  line = timeline_of(text, {.library = false, .fuse = false});
+  ASSERT_EQ(line.compute.size(), 1u);
+  EXPECT_EQ(line.compute[0].what, "scan x5");
+  EXPECT_EQ(line.compute[0].us, line.compute_us);
 }
 
 }  // namespace

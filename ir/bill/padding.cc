@@ -1,24 +1,23 @@
-#include "cli/driver/report_padding.h"
+#include "ir/bill/padding.h"
 
 #include <numeric>
 
+#include "ir/control_ties.h"
 #include "ir/op_def.h"
 #include "ir/typed.h"
-#include "passes/rewrite.h"
-#include "passes/shard/control_ties.h"
 
-namespace nabla::driver {
+namespace nabla::ir {
 namespace {
 
-int64_t parts_of(const ir::RankCut& cut) {
+int64_t parts_of(const RankCut& cut) {
   int64_t parts = 1;
-  for (const ir::RankDigit& digit : cut.digits) parts *= digit.count;
+  for (const RankDigit& digit : cut.digits) parts *= digit.count;
   return parts;
 }
 
-bool has_uneven_parts(const std::vector<ir::WholeTensor>& wholes) {
-  for (const ir::WholeTensor& whole : wholes)
-    for (const ir::ClassPlacement& part : whole.placements)
+bool has_uneven_parts(const std::vector<WholeTensor>& wholes) {
+  for (const WholeTensor& whole : wholes)
+    for (const ClassPlacement& part : whole.placements)
       for (size_t d = 0; d < part.cuts.size(); ++d)
         if (whole.shape[d] % parts_of(part.cuts[d]) != 0) return true;
   return false;
@@ -26,17 +25,17 @@ bool has_uneven_parts(const std::vector<ir::WholeTensor>& wholes) {
 
 }  // namespace
 
-Padding::Padding(const ir::ProgramSet& set, size_t of_class) : m_(set.classes[of_class].module) {
+Padding::Padding(const ProgramSet& set, size_t of_class) : m_(set.classes[of_class].module) {
   if (!has_uneven_parts(set.state) && !has_uneven_parts(set.inputs) && !has_uneven_parts(set.outputs)) return;
   int count = 0;
-  for (const ir::FunctionPtr& f : m_.functions) {
-    for (const ir::Value& v : f->values) first_[f->name].push_back(count), count += v.type.rank();
-    makers_[f->name] = ir::producers(*f);
+  for (const FunctionPtr& f : m_.functions) {
+    for (const Value& v : f->values) first_[f->name].push_back(count), count += v.type.rank();
+    makers_[f->name] = producers(*f);
   }
   parent_.resize(static_cast<size_t>(count));
   std::iota(parent_.begin(), parent_.end(), 0);
-  for (const ir::FunctionPtr& f : m_.functions)
-    for (const ir::Node& n : f->nodes) tie(*f, n);
+  for (const FunctionPtr& f : m_.functions)
+    for (const Node& n : f->nodes) tie(*f, n);
   for (bool results : {false, true}) {
     seed(set.state, of_class, true, results);
     seed(results ? set.outputs : set.inputs, of_class, false, results);
@@ -50,26 +49,26 @@ int Padding::find(int v) const {
 }
 
 // Dimensions that the node hands on. Of one that several make up the last goes on: parts that are joined follow each other.
-void Padding::tie(const ir::Function& f, const ir::Node& n) {
-  if (n.op->lower == ir::Lowering::kControl) {
-    for (const auto& [a, b] : passes::control_ties(m_, f, n))
+void Padding::tie(const Function& f, const Node& n) {
+  if (n.op->lower == Lowering::kControl) {
+    for (const auto& [a, b] : control_ties(m_, f, n))
       for (int d = 0; d < a.function->type(a.value).rank() - a.skip; ++d)
         join(variable(*a.function, a.value, d + a.skip), variable(*b.function, b.value, d + b.skip));
     return;
   }
-  if (n.op->lower == ir::Lowering::kCollective) {
-    for (ir::ValueId r : n.results)
+  if (n.op->lower == Lowering::kCollective) {
+    for (ValueId r : n.results)
       for (int d = 0; !n.operands.empty() && d < f.type(r).rank() && d < f.type(n.operands[0]).rank(); ++d)
         join(variable(f, n.operands[0], d), variable(f, r, d));
     return;
   }
   if (!n.op->factors.exists()) return;
-  const ir::Factors factors = n.op->factors(ir::typed(f, n));
+  const Factors factors = n.op->factors(typed(f, n));
   std::vector<int> known(factors.factors.size(), -1);
-  auto along = [&](ir::ValueId v, const ir::Factors::Tensor& dims) {
+  auto along = [&](ValueId v, const Factors::Tensor& dims) {
     for (size_t d = 0; d < dims.size(); ++d) {
       // What cuts or lengthens a dimension does not hand its padding on.
-      if (dims[d].empty() || factors.factors[static_cast<size_t>(dims[d].back())].kind == ir::Factors::Kind::kPermute) continue;
+      if (dims[d].empty() || factors.factors[static_cast<size_t>(dims[d].back())].kind == Factors::Kind::kPermute) continue;
       int& other = known[static_cast<size_t>(dims[d].back())];
       int own = variable(f, v, static_cast<int>(d));
       other < 0 ? void(other = own) : join(other, own);
@@ -80,11 +79,11 @@ void Padding::tie(const ir::Function& f, const ir::Node& n) {
 }
 
 // Where a tensor enters an entry, or leaves it.
-void Padding::seed(const std::vector<ir::WholeTensor>& wholes, size_t of_class, bool state, bool results) {
-  for (const ir::WholeTensor& whole : wholes)
-    for (const ir::ClassPlacement& part : whole.placements) {
+void Padding::seed(const std::vector<WholeTensor>& wholes, size_t of_class, bool state, bool results) {
+  for (const WholeTensor& whole : wholes)
+    for (const ClassPlacement& part : whole.placements) {
       if (part.of_class != static_cast<int>(of_class)) continue;
-      for (const ir::Entry& e : m_.entries) {
+      for (const Entry& e : m_.entries) {
         const std::vector<int>& leaves = results ? e.writes : e.reads;
         for (size_t i = 0; state && i < leaves.size(); ++i)
           if (leaves[i] == part.index) seed(whole, part, e.function, i, results);
@@ -93,8 +92,8 @@ void Padding::seed(const std::vector<ir::WholeTensor>& wholes, size_t of_class, 
     }
 }
 
-void Padding::seed(const ir::WholeTensor& whole, const ir::ClassPlacement& part, const std::string& function, size_t place, bool result) {
-  const ir::Function& f = *m_.find(function);
+void Padding::seed(const WholeTensor& whole, const ClassPlacement& part, const std::string& function, size_t place, bool result) {
+  const Function& f = *m_.find(function);
   for (size_t d = 0; d < part.cuts.size(); ++d) {
     const int64_t parts = parts_of(part.cuts[d]), extent = whole.shape[d];
     if (extent % parts == 0) continue;
@@ -103,15 +102,15 @@ void Padding::seed(const ir::WholeTensor& whole, const ir::ClassPlacement& part,
   }
 }
 
-double Padding::elements(const ir::Function& f, ir::ValueId value) const {
+double Padding::elements(const Function& f, ValueId value) const {
   if (share_.empty()) return 0;
   int maker = makers_.at(f.name)[static_cast<size_t>(value)];
   if (maker >= 0) {
-    const ir::Node& n = f.nodes[static_cast<size_t>(maker)];
+    const Node& n = f.nodes[static_cast<size_t>(maker)];
     if (n.op->name == "reshape" || n.op->name == "transpose") return elements(f, n.operands[0]);
     if (n.op->name == "concatenate") {
       double sum = 0;
-      for (ir::ValueId id : n.operands) sum += elements(f, id);
+      for (ValueId id : n.operands) sum += elements(f, id);
       return sum;
     }
   }
@@ -121,4 +120,4 @@ double Padding::elements(const ir::Function& f, ir::ValueId value) const {
   return static_cast<double>(f.type(value).count().bounds().max) * (1 - share);
 }
 
-}  // namespace nabla::driver
+}  // namespace nabla::ir

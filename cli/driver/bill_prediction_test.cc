@@ -1,8 +1,6 @@
 // What a GPU's program is expected to take, without machine code: kernels, library calls, and their sum over what an entry runs.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/driver/compile.h"
 #include "cli/driver/report.h"
 #include "ir/ops/all_ops.h"
@@ -11,15 +9,13 @@
 namespace nabla::driver {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json report_of(const std::string& text, const CompileOptions& options) {
+CompiledModule lowered(const std::string& text, const CompileOptions& options) {
   ir::Module m = ir::parse_module("nabla 1 traced\n" + text, "test.nbl", ops::all_ops()).value();
-  return Json::parse(lower_module(m, options).value().report);
+  return lower_module(m, options).value();
 }
 
 // Of a run: what launches there are, and what they take by their schedules, without machine code.
-TEST(ReportModel, PredictionsAddUp) {
+TEST(Prediction, PredictionsAddUp) {
   std::string text = R"(
 entry main calls @main {
   inputs x, a, b
@@ -32,18 +28,19 @@ func @main(%x: f32[4096,4096], %a: bf16[4096,4096], %b: bf16[4096,4096]) {
   return %l, %z
 }
 )";
-  Json r = report_of(text, {.target = "sm_90a"});
-  const Json &e = r["entries"][0], &p = e["predicted"], &call = r["library_calls"][0];
+  const CompiledModule made = lowered(text, {.target = "sm_90a"});
+  const ir::EntryBill& e = made.bill.entries[0];
+  const ir::Prediction& p = e.predicted;
   const double map = 2.0 * 4096 * 4096 * 4 / 3000e3 + 1.25;
   const double product = 2.0 * 4096 * 4096 * 4096 / (989e6 * 0.79) + 3.0 * 4096 * 4096 * 2 / 3000e3 + 1.25;
-  EXPECT_NEAR(call["predicted_us"].get<double>(), product, 1e-3);
-  EXPECT_NEAR(p["library_us"].get<double>(), product, 1e-3);
-  EXPECT_NEAR(p["us"].get<double>(), 50 * map + product, 0.01 * product) << e;
-  EXPECT_EQ(p["launches"], 51);
-  EXPECT_FALSE(p["counted"].get<bool>());
-  EXPECT_NEAR(p["sectors"].get<double>(), (50 * 2.0 * 4096 * 4096 * 4 + 3.0 * 4096 * 4096 * 2) / 32, 1);
-  EXPECT_GT(p["us"], e["least_us"]);
-  std::string shown = report_text(r.dump()).value();
+  EXPECT_NEAR(made.bill.library_calls[0].predicted_us, product, 1e-3);
+  EXPECT_NEAR(p.library_us, product, 1e-3);
+  EXPECT_NEAR(p.us, 50 * map + product, 0.01 * product);
+  EXPECT_EQ(p.launches, 51);
+  EXPECT_FALSE(p.counted);
+  EXPECT_NEAR(p.sectors, (50 * 2.0 * 4096 * 4096 * 4 + 3.0 * 4096 * 4096 * 2) / 32, 1);
+  EXPECT_GT(p.us, e.least.us);
+  std::string shown = report_text(made.report).value();
   EXPECT_NE(shown.find(" the ridge of 330 for bf16: bytes decide\n"), std::string::npos) << shown;
   EXPECT_NE(shown.find(" of it by libraries: 51 launches, "), std::string::npos) << shown;
   EXPECT_NE(shown.find("; without machine code, by schedules alone\n"), std::string::npos) << shown;

@@ -1,19 +1,19 @@
-#include "passes/shard/control_ties.h"
+#include "ir/control_ties.h"
 
 #include "ir/typed.h"
 
-namespace nabla::passes {
+namespace nabla::ir {
 
-std::vector<std::pair<TiedValue, TiedValue>> control_ties(const ir::Module& module, const ir::Function& f, const ir::Node& n) {
-  ir::ControlFlow c = ir::control_of(f, n);
-  bool branch = c.kind == ir::ControlFlow::Kind::kBranch;
+std::vector<std::pair<TiedValue, TiedValue>> control_ties(const Module& module, const Function& f, const Node& n) {
+  ControlFlow c = control_of(f, n);
+  bool branch = c.kind == ControlFlow::Kind::kBranch;
   size_t index = branch ? 1 : 0, carries = static_cast<size_t>(c.consts + c.carries);
   std::vector<std::string> functions = c.functions;
   if (!c.unasked.empty()) functions.insert(functions.begin(), c.unasked);
-  bool asks = c.kind == ir::ControlFlow::Kind::kWhile || !c.unasked.empty();
+  bool asks = c.kind == ControlFlow::Kind::kWhile || !c.unasked.empty();
   std::vector<std::pair<TiedValue, TiedValue>> out;
   for (const std::string& name : functions) {
-    const ir::Function* body = module.find(name);
+    const Function* body = module.find(name);
     for (size_t i = 0; i < body->params.size(); ++i)
       out.push_back({{&f, n.operands[i + index], !branch && i >= carries ? 1 : 0}, {body, body->params[i]}});
     if (asks && &name == &functions.front()) continue;  // a condition, whose result is one predicate
@@ -27,4 +27,4 @@ std::vector<std::pair<TiedValue, TiedValue>> control_ties(const ir::Module& modu
   return out;
 }
 
-}  // namespace nabla::passes
+}  // namespace nabla::ir

@@ -1,4 +1,4 @@
-#include "cli/driver/report_timeline.h"
+#include "ir/bill/timeline.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,31 +6,28 @@
 #include <memory>
 #include <optional>
 
-#include "cli/driver/report_graph.h"
-#include "cli/driver/report_text.h"
+#include "ir/bill/names.h"
 #include "ir/cost/exchange.h"
 #include "ir/cost/node_time.h"
 #include "ir/op_def.h"
 #include "ir/plan.h"
-#include "passes/rewrite.h"
+#include "ir/typed.h"
 
-namespace nabla::driver {
+namespace nabla::ir {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Nanoseconds are enough for a picture.
 double rounded(double us) { return std::round(us * 1e3) / 1e3; }
 
-// Of what a loop or branch runs. Its first rounds are drawn as far as they have no more pieces than this, so that bodies within bodies
-// do not multiply; the others are one piece on each line.
+// A loop draws as many of its first iterations as have at most so many pieces, and the others as one piece on each line. Loops inside
+// loops would multiply the pieces otherwise.
 constexpr size_t kMostPieces = 512;
 
 struct Piece {
   bool exchanges = false;
   double begin = 0, us = 0;
   std::string what;
-  const ir::Node* node = nullptr;
+  const Node* node = nullptr;
 };
 
 /// A run of a function, or a part of one.
@@ -42,58 +39,54 @@ struct Span {
 
 class Clock {
  public:
-  Clock(const ir::Module& m, const ir::Target& target, const NodeTime& time, bool overlap)
+  Clock(const Module& m, const Target& target, const NodeTime& time, bool overlap)
       : m_(m), target_(target), time_(time), overlap_(overlap) {}
 
-  Json run(const ir::Function& f) {
-    Json compute = Json::array(), exchange = Json::array();
+  Timeline run(const Function& f) {
     const Span all = walk(f);
+    Timeline out{rounded(all.us), rounded(all.compute_us), rounded(all.exchange_us)};
     for (const Piece& p : all.pieces)
-      (p.exchanges ? exchange : compute).push_back({rounded(p.begin), rounded(p.us), p.what, place_of(p.node->location)});
-    return {{"us", rounded(all.us)},
-            {"compute_us", rounded(all.compute_us)},
-            {"exchange_us", rounded(all.exchange_us)},
-            {"compute", std::move(compute)},
-            {"exchange", std::move(exchange)}};
+      (p.exchanges ? out.exchange : out.compute).push_back({rounded(p.begin), rounded(p.us), p.what, p.node->location});
+    return out;
   }
 
  private:
-  Span walk(const ir::Function& f) {
+  Span walk(const Function& f) {
     Span out;
     double now = 0, links = 0;  // when the rank, and the links, are free
     std::vector<double> ready(f.values.size(), 0);
-    for (const ir::Node& n : f.nodes) {
+    for (const Node& n : f.nodes) {
       double inputs = 0;
-      for (ir::ValueId id : n.operands) inputs = std::max(inputs, ready[id]);
+      for (ValueId id : n.operands) inputs = std::max(inputs, ready[id]);
       double done = inputs;
-      if (n.op->lower == ir::Lowering::kCollective) {
+      if (n.op->lower == Lowering::kCollective) {
         now = std::max(now, inputs);
         if (!n.operands.empty()) done = links = exchange(f, n, std::max(now, links), out);
         if (!overlap_) now = std::max(now, done);
       } else if (is_instruction(n)) {
         now = std::max(now, inputs);
-        const bool control = n.op->lower == ir::Lowering::kControl;
+        const bool control = n.op->lower == Lowering::kControl;
         if (control) now = std::max(now, links);  // the runtime awaits all before it runs blocks
         done = now = control ? inside(f, n, now, out) : compute(f, n, now, out);
       }
-      for (ir::ValueId id : n.results) ready[id] = done;
+      for (ValueId id : n.results) ready[id] = done;
     }
     out.us = std::max(now, links);
     return out;
   }
 
-  double exchange(const ir::Function& f, const ir::Node& n, double begin, Span& out) const {
-    const ir::Attr* axes = n.attrs.find("axes");
+  double exchange(const Function& f, const Node& n, double begin, Span& out) const {
+    const Attr* axes = n.attrs.find("axes");
     double us = 0;
     if (axes && m_.mesh())
-      us = ir::exchange_us(n.op->name, *m_.mesh(), std::get<ir::Axes>(*axes),
+      us = exchange_us(n.op->name, *m_.mesh(), std::get<Axes>(*axes),
                            static_cast<double>(f.type(n.operands[0]).bytes().bounds().max), target_);
     out.exchange_us += us, ++out.collectives;
-    out.pieces.push_back({true, begin, us, axes ? n.op->name + " along " + ir::str(std::get<ir::Axes>(*axes)) : n.op->name, &n});
+    out.pieces.push_back({true, begin, us, axes ? n.op->name + " along " + str(std::get<Axes>(*axes)) : n.op->name, &n});
     return begin + us;
   }
 
-  double compute(const ir::Function& f, const ir::Node& n, double begin, Span& out) const {
+  double compute(const Function& f, const Node& n, double begin, Span& out) const {
     double us = time_(f, n);
     out.compute_us += us;
     out.pieces.push_back({false, begin, us, made_by(n), &n});
@@ -101,19 +94,19 @@ class Clock {
   }
 
   // A branch is its longer side, a while one round.
-  double inside(const ir::Function& f, const ir::Node& n, double begin, Span& out) {
-    const ir::ControlFlow c = passes::control_of(f, n);
+  double inside(const Function& f, const Node& n, double begin, Span& out) {
+    const ControlFlow c = control_of(f, n);
     std::vector<const Span*> run;
     for (const std::string& name : c.functions) run.push_back(&function(name));
-    if (c.kind == ir::ControlFlow::Kind::kBranch)
+    if (c.kind == ControlFlow::Kind::kBranch)
       run = {*std::max_element(run.begin(), run.end(), [](const Span* a, const Span* b) { return a->us < b->us; })};
-    const bool loop = c.kind == ir::ControlFlow::Kind::kLoop;
+    const bool loop = c.kind == ControlFlow::Kind::kLoop;
     for (const Span* body : run) begin = rounds(n, *body, loop ? std::optional(c.trips.bounds().max) : std::nullopt, begin, out);
     return begin;
   }
 
-  // So many of a body; nothing: one, that is no trip of a loop.
-  double rounds(const ir::Node& n, const Span& body, std::optional<int64_t> trips, double begin, Span& out) {
+  // Draws `trips` iterations of a body. Without `trips` the body runs once and is no iteration of a loop.
+  double rounds(const Node& n, const Span& body, std::optional<int64_t> trips, double begin, Span& out) {
     const int64_t all = trips.value_or(1);
     const auto times = static_cast<double>(all);
     out.compute_us += body.compute_us * times, out.exchange_us += body.exchange_us * times;
@@ -129,7 +122,7 @@ class Clock {
   }
 
   // As one piece on each line.
-  static void closed(const ir::Node& n, const Span& body, int64_t trips, bool follow, double begin, Span& out) {
+  static void closed(const Node& n, const Span& body, int64_t trips, bool follow, double begin, Span& out) {
     const auto times = static_cast<double>(trips);
     std::string often = trips == 1 ? "" : fmt::format(" x{}", trips);
     if (follow) often = fmt::format(", {}", counted(trips, "more trip"));
@@ -144,8 +137,8 @@ class Clock {
     return known != functions_.end() ? known->second : functions_.emplace(name, walk(*m_.find(name))).first->second;
   }
 
-  const ir::Module& m_;
-  const ir::Target& target_;
+  const Module& m_;
+  const Target& target_;
   const NodeTime& time_;
   bool overlap_;
   std::map<std::string, Span> functions_;
@@ -153,22 +146,14 @@ class Clock {
 
 }  // namespace
 
-NodeTime cpu_times(const ir::Module& planned, const ir::Target& target) {
-  auto times = std::make_shared<const ir::NodeTimes>(planned, target);
+NodeTime cpu_times(const Module& planned, const Target& target) {
+  auto times = std::make_shared<const NodeTimes>(planned, target);
   auto reach = static_cast<double>(planned.plan->arena_bytes);
-  return [times, reach](const ir::Function& f, const ir::Node& n) { return times->us(f, n, reach); };
+  return [times, reach](const Function& f, const Node& n) { return times->us(f, n, reach); };
 }
 
-Json timeline_of(const ir::Function& f, const ir::Module& planned, const ir::Target& target, const NodeTime& time, bool overlap) {
-  return Clock(planned, target, time, overlap && !ir::exchange_computes(target)).run(f);
+Timeline timeline_of(const Function& f, const Module& planned, const Target& target, const NodeTime& time, bool overlap) {
+  return Clock(planned, target, time, overlap && !exchange_computes(target)).run(f);
 }
 
-std::map<std::string, double> predicted_us(const std::string& report) {
-  std::map<std::string, double> out;
-  const auto parsed = nlohmann::json::parse(report);
-  for (const auto& e : parsed.at("entries"))
-    if (e.contains("timeline")) out[e.at("name").get<std::string>()] = e["timeline"].at("us").get<double>();
-  return out;
-}
-
-}  // namespace nabla::driver
+}  // namespace nabla::ir
