@@ -8,9 +8,9 @@ import math
 from typing import NamedTuple
 
 from . import _nabla
-from ._core import Tensor, asarray
+from ._core import Tensor, asarray, astype, default_float
 from .ops import binary as _binary
-from .ops._common import axis_of, emit1, float_tensors
+from .ops._common import axis_of, emit1, float_tensors, places_in, static_size
 from .ops.view import roll
 
 
@@ -90,6 +90,8 @@ def _factor(norm, n, inverse):
 def _transform(x, n, axis, norm, inverse):
     x = as_complex(x)
     d = axis_of(axis, x.re.ndim, "fft")
+    static_size(x.re.shape[d] if n is None else n, f"{'ifft' if inverse else 'fft'} of {x.re.type_str()} along axis {d}",
+                "the factors of the transform follow from it")
     x = Complex(*[_sized(v, n, d) for v in x])
     n = x.re.shape[d]
     last = x.re.ndim - 1
@@ -200,11 +202,19 @@ def irfft2(x, s=None, axes=(-2, -1), norm=None):
 
 def fftfreq(n, d=1.0):
     """Frequencies of fft's elements: 0, 1, ..., -2, -1, each divided by n d."""
+    if isinstance(n, _nabla.Dim):
+        place = places_in(n, _nabla.DType.float64)
+        first = emit1("lt", [place, (n + 1) // 2], {})
+        place = emit1("select", [first, place, emit1("sub", [place, n], {})], {})
+        return astype(place / (asarray(n, place.dtype) * d), default_float())
     return asarray([(k if k < (n + 1) // 2 else k - n) / (n * d) for k in range(n)])
 
 
 def rfftfreq(n, d=1.0):
     """Frequencies of rfft's elements."""
+    if isinstance(n, _nabla.Dim):
+        place = places_in(n // 2 + 1, _nabla.DType.float64)
+        return astype(place / (asarray(n, place.dtype) * d), default_float())
     return asarray([k / (n * d) for k in range(n // 2 + 1)])
 
 

@@ -7,9 +7,9 @@ from . import _nabla
 from ._core import asarray
 from .ops import binary as _binary
 from .ops import reduction as _reduction
-from .ops._common import axis_of, count_of, float_tensors
+from .ops._common import axis_of, bounds_of, count_of, float_tensors
 from .ops.binary import cross, inner, kron, matmul, outer, tensordot, vdot  # noqa: F401
-from .ops.creation import diag_embed, diagonal
+from .ops.creation import diag_embed, diagonal, trace_of
 from .ops.view import matrix_transpose
 
 _emit = _nabla.emit
@@ -242,7 +242,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
 
 def trace(a):
     """The sum of the diagonal."""
-    return _nabla.trace_of(asarray(a))
+    return trace_of(a)
 
 
 def matrix_power(a, n):
@@ -294,6 +294,7 @@ def multi_dot(matrices):
     n = len(matrices)
     sizes = [m.shape[0] if m.ndim == 2 else 1 for m in matrices] + [
         matrices[-1].shape[-1] if matrices[-1].ndim == 2 else 1]
+    sizes = [bounds_of(size)[1] for size in sizes]  # the largest, if they are known only at run time
     cost, cut = [[0] * n for _ in range(n)], [[0] * n for _ in range(n)]
     for length in range(1, n):
         for i in range(n - length):

@@ -4,7 +4,7 @@ functions it is given, as `size`, and what is missing to it is `fill_value` (the
 from .. import _nabla
 from .._core import DType, asarray, astype, promote_types
 from . import sorting as _s
-from ._common import count_of, emit1
+from ._common import count_of, emit1, require_at_least
 from .gathering import scatter
 from .indexing import Place
 from .reduction import cumsum
@@ -26,9 +26,10 @@ def isin(x, values, invert=False):
     shape = asarray(x).shape
     x, values = _both(x, values)
     n = values.shape[0]
-    if n == 0:
+    if isinstance(n, int) and n == 0:
         found = _nabla.full(x.shape, 0.0, DType.bool)
     else:
+        require_at_least(n, 1, "isin")
         order = _nabla.sort(values, 0, False)
         place = emit1("minimum", [_s.searchsorted(order, x, "left"), n - 1], {})
         found = emit1("eq", [_nabla.take(order, place, 0), x], {})

@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import DType, asarray, astype, dtype_of
-from ._common import axis_of, count_of, cut, emit1, tensors
+from ._common import axis_of, bounds_of, count_of, cut, emit1, places_in, require_at_least, tensors
 from .reduction import NARROW
 
 
@@ -45,8 +45,37 @@ def searchsorted(sorted_sequence, values, side="left"):
     rows, values = tensors(sorted_sequence, values)
     scalar = rows.ndim == 1 and values.ndim != 1
     flat = emit1("reshape", [values], {"shape": [count_of(values.shape)]}) if scalar else values
-    out = _nabla.searchsorted(rows, flat, side == "right")
+    known = isinstance(rows.shape[-1], int) if rows.ndim else True
+    out = (_nabla.searchsorted if known else _searched)(rows, flat, side == "right")
     return emit1("reshape", [out], {"shape": list(values.shape)}) if scalar else out
+
+
+def _searched(rows, values, right):
+    """searchsorted in rows whose number of elements is known only at run time: steps for the largest number."""
+    from ..transforms import fori_loop
+    n = rows.shape[-1]
+    low = _nabla.full(values.shape, 0.0, DType.int32)
+    high = _nabla.broadcast_to(asarray(n, DType.int32), list(values.shape))
+    if bounds_of(n)[0] < 1:  # an element that is never counted, so that there is one to read
+        end = _nabla.full([*rows.shape[:-1], 1], 0.0, rows.dtype)
+        rows = emit1("concatenate", [rows, end], {"axis": rows.ndim - 1})
+
+    def halve(_, bounds):
+        low, high = bounds
+        middle = _nabla.floor_divide(low + high, asarray(2, DType.int32))
+        there = _nabla.take_along_axis(rows, middle, rows.ndim - 1)
+        beyond = _not_before(values, there) if right else emit1("not", [_not_before(there, values)], {})
+        beyond = emit1("and", [beyond, emit1("lt", [low, high], {})], {})
+        return emit1("select", [beyond, middle + 1, low], {}), emit1("select", [beyond, high, middle], {})
+
+    return fori_loop(0, bounds_of(n)[1].bit_length(), halve, (low, high))[0]
+
+
+def _not_before(x, y):
+    """Where x >= y in the order of sort, in which NaN is the largest number."""
+    if not x.dtype.is_float():
+        return emit1("ge", [asarray(v, DType.int32) if v.dtype == DType.bool else v for v in (x, y)], {})
+    return emit1("or", [emit1("is_nan", [x], {}), emit1("ge", [x, y], {})], {})
 
 
 def digitize(x, bins, right=False):

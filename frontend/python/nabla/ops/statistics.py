@@ -4,7 +4,7 @@ import builtins
 
 from .. import _nabla
 from .._core import DType, asarray, astype
-from ._common import count_of, emit1, float_tensors, in_float32
+from ._common import count_of, emit1, float_tensors, in_float32, is_one
 from .control_flow import where
 from .reduction import mean
 from .sorting import bincount, searchsorted
@@ -23,7 +23,7 @@ def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
             w = astype(asarray(w), x.dtype)
             weights = w if weights is None else weights * w
     if weights is None:
-        centred, divisor = x - mean(x, 1, True), float(x.shape[1] - ddof)
+        centred, divisor = x - mean(x, 1, True), x.shape[1] - ddof
         out = centred @ centred.T / divisor
     else:
         total = _nabla.sum(weights, [], False)
@@ -33,7 +33,7 @@ def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
         else:
             divisor = total - ddof * _nabla.sum(weights * astype(asarray(aweights), x.dtype), [], False) / total
         out = (centred * weights) @ centred.T / divisor
-    return emit1("reshape", [out], {"shape": []}) if out.shape == (1, 1) else out
+    return emit1("reshape", [out], {"shape": []}) if is_one(out.shape[0], "cov") else out
 
 
 def _rows(x, rowvar):
@@ -41,7 +41,7 @@ def _rows(x, rowvar):
         _nabla.fail(204, f"cov: {x.type_str()} has more than two dimensions")
     if x.ndim < 2:
         return emit1("reshape", [x], {"shape": [1, count_of(x.shape)]})
-    return x if rowvar or x.shape[0] == 1 else x.T
+    return x if rowvar or is_one(x.shape[0], f"cov of {x.type_str()}: without rowvar its layout depends on") else x.T
 
 
 @in_float32("x", "y")
