@@ -7,7 +7,7 @@ from . import _nabla
 from ._core import asarray
 from .ops import binary as _binary
 from .ops import reduction as _reduction
-from .ops._common import axis_of, bounds_of, count_of, float_tensors
+from .ops._common import all_static, axis_of, bounds_of, count_of, decided, float_tensors, same_size
 from .ops.binary import cross, inner, kron, matmul, outer, tensordot, vdot  # noqa: F401
 from .ops.creation import diag_embed, diagonal, trace_of
 from .ops.view import matrix_transpose
@@ -24,8 +24,10 @@ def _matrix(x, what):
 
 def _square(x, what):
     x = _matrix(x, what)
-    if x.shape[-1] != x.shape[-2]:
+    square = same_size(x.shape[-1], x.shape[-2])
+    if square is False:
         _nabla.fail(204, f"{what}: {x.type_str()} is not square")
+    decided(square, what, f"{x.type_str()} is square")
     return x
 
 
@@ -163,7 +165,7 @@ def _flat_matrix(a, split, what):
     """a as a matrix whose rows are its first `split` dimensions, with the sizes of both parts."""
     rows, columns = list(a.shape[:split]), list(a.shape[split:])
     m, n = count_of(rows), count_of(columns)
-    if m != n:
+    if same_size(m, n) is not True:
         _nabla.fail(204, f"{what}: {a.type_str()} is no square matrix when its first {split} dimensions are the rows: "
                          f"{m} by {n}")
     return _emit("reshape", [a], {"shape": [m, n]})[0], rows, columns
@@ -267,9 +269,14 @@ def matrix_rank(a, rtol=None):
         return _nabla.full(list(s.shape[:-1]), 0.0, _nabla.DType.int32)
     digits = {2: 2.0 ** -10, 4: 2.0 ** -23, 8: 2.0 ** -52}[s.dtype.itemsize]
     a = asarray(a)
-    limit = max(a.shape[-2:]) * digits if rtol is None else rtol
+    if rtol is None:
+        rows, columns = a.shape[-2:]
+        limit = max(rows, columns) * digits if all_static([rows, columns]) else _binary.mul(
+            _binary.maximum(rows, columns), digits)
+    else:
+        limit = float(rtol)
     top = _reduction.max(s, -1, True)
-    return _reduction.sum(_binary_greater(s, _binary.mul(top, float(limit))), -1)
+    return _reduction.sum(_binary_greater(s, _binary.mul(top, limit)), -1)
 
 
 def _binary_greater(x, y):

@@ -1,32 +1,37 @@
 """Places of elements: indices of parts of arrays, and elements at such places put in, taken out or moved."""
 
+import functools
 import operator
 
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype
-from ._common import axis_of, count_of, cut, emit1, sizes_of
+from ._common import (
+    axis_of, count_of, cut, decided, emit1, places_in, require_at_least, same_size, sizes_of, smaller_size,
+    static_size)
 from .binary import broadcast_arrays
 from .indexing import Place, taken
-from .multi_output import split
+from .multi_output import split, unbind
 
 
 def _iota(shape, axis):
     return emit1("iota", [], {"shape": list(shape), "axis": axis, "dtype": DType.int32})
 
 
-def _triangle(n, m, keep):
+def _triangle(n, m, keep, what):
+    n, m = [None if size is None else static_size(size, what, "the number of results follows from it")
+            for size in (n, m)]
     rows = [(i, j) for i in range(n) for j in range(n if m is None else m) if keep(i, j)]
     return tuple(asarray([r[d] for r in rows] or [0], DType.int32)[:len(rows)] for d in (0, 1))
 
 
 def tril_indices(n, k=0, m=None):
     """`(rows, columns)` of the elements up to diagonal k of an [n, m] matrix (m: n)."""
-    return _triangle(n, m, lambda i, j: j - i <= k)
+    return _triangle(n, m, lambda i, j: j - i <= k, "tril_indices")
 
 
 def triu_indices(n, k=0, m=None):
     """`(rows, columns)` of the elements from diagonal k on of an [n, m] matrix (m: n)."""
-    return _triangle(n, m, lambda i, j: j - i >= k)
+    return _triangle(n, m, lambda i, j: j - i >= k, "triu_indices")
 
 
 def tril_indices_from(x, k=0):
@@ -41,8 +46,9 @@ def triu_indices_from(x, k=0):
 
 def mask_indices(n, mask_func, k=0):
     """`(rows, columns)` where mask_func(ones([n, n]), k), such as nabla.triu, is not 0."""
+    n = static_size(n, "mask_indices", "the number of results follows from it")
     mask = mask_func(_nabla.full([n, n], 1.0, DType.float32), k).tolist()
-    return _triangle(n, n, lambda i, j: bool(mask[i][j]))
+    return _triangle(n, n, lambda i, j: bool(mask[i][j]), "mask_indices")
 
 
 def diag_indices(n, ndim=2):
@@ -52,8 +58,10 @@ def diag_indices(n, ndim=2):
 
 def diag_indices_from(x):
     """diag_indices of an array whose dimensions are equal."""
-    if len(set(x.shape)) != 1 or x.ndim < 2:
+    same = [same_size(n, x.shape[0]) for n in x.shape]
+    if False in same or x.ndim < 2:
         _nabla.fail(204, f"diag_indices_from: the dimensions of {x.type_str()} are not equal, two or more")
+    decided(None not in same or None, "diag_indices_from", f"the dimensions of {x.type_str()} are equal")
     return diag_indices(x.shape[0], x.ndim)
 
 
@@ -139,8 +147,9 @@ def put(x, places, values):
     flat = emit1("reshape", [x], {"shape": [count_of(x.shape)]})
     n, m = count_of(places.shape), count_of(values.shape)
     values = emit1("reshape", [values], {"shape": [m]})
-    if m != n:
-        values = _nabla.take(values, _nabla.mod(_iota([n], 0), asarray(m, DType.int32)), 0)
+    if same_size(n, m) is not True:
+        require_at_least(m, 1, "put")
+        values = _nabla.take(values, _nabla.mod(places_in(n), asarray(m, DType.int32)), 0)
     out = Place(flat, (emit1("reshape", [places], {"shape": [n]}),)).set(values)
     return emit1("reshape", [out], {"shape": list(x.shape)})
 
@@ -160,7 +169,9 @@ def place(x, mask, values):
 def fill_diagonal(x, value):
     """x with a value, or a vector of them, on the diagonal of its dimensions."""
     x = asarray(x)
-    n = min(x.shape)
+    n = x.shape[0]
+    for size in x.shape[1:]:
+        n = smaller_size(n, size, f"fill_diagonal of {x.type_str()}")
     return Place(x, diag_indices(n, x.ndim)).set(value)
 
 
@@ -179,24 +190,42 @@ def _kept(x, obj, axis, what):
     d = axis_of(axis, x.ndim, what)
     n = x.shape[d]
     if isinstance(obj, slice):
+        n = static_size(n, f"{what} of {x.type_str()} along axis {d}", "a slice names the elements")
         return x, d, list(range(*obj.indices(n)))
     if isinstance(obj, Tensor) and obj.is_traced:
         _nabla.fail(204, f"{what}: the traced {obj.type_str()} says how many elements there are only at run time")
     obj = asarray(obj)
     flat = obj.tolist() if obj.ndim else [obj.item()]
     if obj.dtype == DType.bool:
+        static_size(n, f"{what} of {x.type_str()} along axis {d}", f"there are {len(flat)} bools for its elements")
         return x, d, [i for i, there in enumerate(flat) if there]
     for i in flat:
-        if not -n <= i <= n:
+        if isinstance(n, int) and not -n <= i <= n:
             raise IndexError(f"{what}: index {i} is outside of axis {d} of {x.type_str()}")
+    require_at_least(n, max([-i if i < 0 else i + (what == "delete") for i in flat], default=0),
+                     f"{what} of {x.type_str()} along axis {d}") if isinstance(n, _nabla.Dim) else None
     return x, d, [i + n if i < 0 else i for i in flat]
+
+
+def _in_order(places, what):
+    """The numbers of places in ascending order of these. Raises Error (E0207) if sizes among them do not decide it."""
+    before = lambda a, b: decided(a <= b, what, f"{a} <= {b}")  # noqa: E731
+    return sorted(range(len(places)), key=functools.cmp_to_key(
+        lambda i, j: 0 if same_size(places[i], places[j]) else -1 if before(places[i], places[j]) else 1))
 
 
 def delete(x, obj, axis=None):
     """x without the slices along an axis (None: elements in row-major order) at `obj`: an int, ints, a slice, bools."""
     x, d, places = _kept(x, obj, axis, "delete")
-    rest = [i for i in range(x.shape[d]) if i not in set(places)]
-    return taken(x, asarray(rest, DType.int32), d)
+    if isinstance(x.shape[d], int):
+        rest = [i for i in range(x.shape[d]) if i not in set(places)]
+        return taken(x, asarray(rest, DType.int32), d)
+    parts, start = [], 0
+    for place in [places[i] for i in _in_order(places, "delete")]:
+        if same_size(place + 1, start) is not True:
+            parts.append(cut(x, d, start, place))
+        start = place + 1
+    return emit1("concatenate", [*parts, cut(x, d, start, x.shape[d])], {"axis": d})
 
 
 def insert(x, obj, values, axis=None):
@@ -216,9 +245,20 @@ def insert(x, obj, values, axis=None):
     shape = [len(places) if i == d else s for i, s in enumerate(x.shape)]
     values = _nabla.broadcast_to(values, shape)
     n = x.shape[d]
+    if not isinstance(n, int):
+        return _inserted(x, d, places, values)
     order = sorted([(p, 0, n + i) for i, p in enumerate(places)] + [(i, 1, i) for i in range(n)])
     both = emit1("concatenate", [x, values], {"axis": d})
     return _nabla.take(both, asarray([place for _, _, place in order], DType.int32), d)
+
+
+def _inserted(x, d, places, values):
+    """insert along a dimension whose size is known only at run time: slice i of the values is before slice places[i]."""
+    parts, start = [], 0
+    for i in _in_order(places, "insert"):
+        parts += [cut(x, d, start, places[i]), cut(values, d, i, i + 1)]
+        start = places[i]
+    return emit1("concatenate", [*parts, cut(x, d, start, x.shape[d])], {"axis": d})
 
 
 def partition(x, kth, axis=-1):
@@ -310,8 +350,7 @@ def dsplit(x, sections):
 
 def unstack(x, axis=0):
     """The slices along an axis, without it, as a tuple."""
-    x = asarray(x)
-    return tuple(_nabla.unbind(x, axis_of(axis, x.ndim, "unstack")))
+    return tuple(unbind(x, axis))
 
 
 def rollaxis(x, axis, start=0):
@@ -325,10 +364,11 @@ def rollaxis(x, axis, start=0):
 
 def ediff1d(x, to_end=None, to_begin=None):
     """Differences of neighbours in row-major order, after `to_begin` and before `to_end`."""
+    from .reduction import diff
     x = asarray(x)
     n = count_of(x.shape)
     flat = emit1("reshape", [x], {"shape": [n]})
-    parts = [cut(flat, 0, 1, n) - cut(flat, 0, 0, n - 1)] if n > 1 else [flat[:0]]
+    parts = [diff(flat)]
     for other, at in ((to_begin, 0), (to_end, len(parts) + 1)):
         if other is not None:
             other = asarray(other, x.dtype)

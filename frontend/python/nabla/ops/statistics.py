@@ -4,7 +4,7 @@ import builtins
 
 from .. import _nabla
 from .._core import DType, asarray, astype
-from ._common import count_of, emit1, float_tensors, in_float32, is_one
+from ._common import count_of, emit1, float_tensors, in_float32, is_one, static_size
 from .control_flow import where
 from .reduction import mean
 from .sorting import bincount, searchsorted
@@ -41,7 +41,7 @@ def _rows(x, rowvar):
         _nabla.fail(204, f"cov: {x.type_str()} has more than two dimensions")
     if x.ndim < 2:
         return emit1("reshape", [x], {"shape": [1, count_of(x.shape)]})
-    return x if rowvar or is_one(x.shape[0], f"cov of {x.type_str()}: without rowvar its layout depends on") else x.T
+    return x if rowvar or is_one(x.shape[0], f"cov of {x.type_str()} without rowvar") else x.T
 
 
 @in_float32("x", "y")
@@ -70,7 +70,7 @@ def histogramdd(sample, bins=10, range=None, weights=None, density=False):
     are left out. density: counts over their sum and the volumes of the cells.
     """
     sample, = float_tensors(sample)
-    d = sample.shape[1]
+    d = static_size(sample.shape[1], f"histogramdd of {sample.type_str()}", "it is the number of dimensions")
     bins = [bins] * d if isinstance(bins, int) else list(bins)
     ranges = [None] * d if range is None else list(range)
     edges = [histogram_bin_edges(sample[:, i], bins[i], ranges[i]) for i in builtins.range(d)]
