@@ -9,7 +9,8 @@ from ._core import DType, Tensor, asarray, astype, dtype_of, rebind, several, we
 from ._mesh import compute_local_shape, spec_of
 from ._printing import html_of, text_of
 from .ops import (
-    binary, communication, comparison, control_flow, creation, gathering, indexing, reduction, sorting, unary, view)
+    binary, communication, comparison, control_flow, creation, gathering, indexing, multi_output, reduction, sorting, unary,
+    view)
 from .ops._common import bounds_of
 
 _emit = _nabla.emit
@@ -80,6 +81,7 @@ def _attach_size_operators():
     _nabla.Dim.__neg__ = lambda x: 0 - x
     _nabla.Dim.__pos__ = lambda x: x
     _nabla.Dim.__abs__ = _magnitude
+    _nabla.Dim.__array_ufunc__ = None  # NumPy's arrays and scalars on the left leave operators to the size
     _nabla.Dim.__bool__ = _is_not_zero
     _nabla.Dim.__index__, _nabla.Dim.__int__, _nabla.Dim.__float__ = [
         _no_python_value(what) for what in ("a Python index", "int()", "float()")]
@@ -187,7 +189,7 @@ def _len(x):
 def _iter(x):
     if x.ndim == 0:
         raise TypeError("a tensor without dimensions has nothing to iterate over")
-    return iter(_nabla.unbind(x, 0))
+    return iter(multi_output.unbind(x, 0))
 
 
 def _contains(x, value):

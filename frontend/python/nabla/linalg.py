@@ -7,9 +7,9 @@ from . import _nabla
 from ._core import asarray
 from .ops import binary as _binary
 from .ops import reduction as _reduction
-from .ops._common import all_static, axis_of, bounds_of, count_of, decided, float_tensors, same_size
+from .ops._common import all_static, axis_of, bounds_of, count_of, decided, float_tensors, same_size, static_size
 from .ops.binary import cross, inner, kron, matmul, outer, tensordot, vdot  # noqa: F401
-from .ops.creation import diag_embed, diagonal, trace_of
+from .ops.creation import diag_embed, diagonal, eye, one_hot, trace_of
 from .ops.view import matrix_transpose
 
 _emit = _nabla.emit
@@ -28,6 +28,13 @@ def _square(x, what):
     if square is False:
         _nabla.fail(204, f"{what}: {x.type_str()} is not square")
     decided(square, what, f"{x.type_str()} is square")
+    return x
+
+
+def _of_known_size(x, what):
+    """Matrices as they are. Raises Error (E0204) if their sizes are known only at run time."""
+    for size in x.shape[-2:]:
+        static_size(size, f"{what} of {x.type_str()}", "the algorithm depends on the size of the matrices")
     return x
 
 
@@ -91,12 +98,12 @@ def inv(a):
 
 def det(a):
     """The determinant: [...]."""
-    return _nabla.det(_square(a, "det"))
+    return _nabla.det(_of_known_size(_square(a, "det"), "det"))
 
 
 def slogdet(a):
     """(sign, log of the magnitude) of the determinant, which may itself be out of range."""
-    return tuple(_nabla.slogdet(_square(a, "slogdet")))
+    return tuple(_nabla.slogdet(_of_known_size(_square(a, "slogdet"), "slogdet")))
 
 
 def lstsq(a, b):
@@ -107,7 +114,7 @@ def lstsq(a, b):
 
 def pinv(a, rcond=None):
     """The pseudoinverse; singular values up to `rcond` times the largest count as 0 (None: by size and precision)."""
-    return _nabla.pinv(_matrix(a, "pinv"), -1.0 if rcond is None else float(rcond))
+    return _nabla.pinv(_of_known_size(_matrix(a, "pinv"), "pinv"), -1.0 if rcond is None else float(rcond))
 
 
 def qr(a, mode="reduced"):
@@ -207,9 +214,9 @@ def lu(a):
     """(P, L, U) with a = P L U, P a permutation matrix and L with ones on its diagonal."""
     both, order = lu_factor(a)
     n = both.shape[-1]
-    eye = _nabla.eye(n, n, both.dtype)
-    low = _emit("add", [_nabla.tril(both, -1), _nabla.broadcast_to(eye, list(both.shape))], {})[0]
-    p = matrix_transpose(_nabla.one_hot(order, n, both.dtype))
+    unit = eye(n, dtype=both.dtype)
+    low = _emit("add", [_nabla.tril(both, -1), _nabla.broadcast_to(unit, list(both.shape))], {})[0]
+    p = matrix_transpose(one_hot(order, n, both.dtype))
     return p, low, _nabla.triu(both, 0)
 
 
@@ -259,7 +266,7 @@ def matrix_power(a, n):
         n >>= 1
         if n:
             a = _nabla.matmul(a, a)
-    return _nabla.broadcast_to(_nabla.eye(a.shape[-1], a.shape[-1], a.dtype), list(a.shape)) if out is None else out
+    return _nabla.broadcast_to(eye(a.shape[-1], dtype=a.dtype), list(a.shape)) if out is None else out
 
 
 def matrix_rank(a, rtol=None):
@@ -324,7 +331,7 @@ def expm(a):
     from .transforms import stop_gradient, while_loop
     a = _square(a, "expm")
     n = a.shape[-1]
-    eye = _nabla.broadcast_to(_nabla.eye(n, n, a.dtype), list(a.shape))
+    unit = _nabla.broadcast_to(eye(n, dtype=a.dtype), list(a.shape))
     norms = _nabla.unsqueeze(_nabla.unsqueeze(matrix_norm(stop_gradient(a), 1), -1), -1)
     b = [64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
          670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1]
@@ -346,9 +353,9 @@ def expm(a):
     x6 = _nabla.matmul(x4, x2)
     odd = _nabla.matmul(x, _binary.add(
         _nabla.matmul(x6, combined([(b[13], x6), (b[11], x4), (b[9], x2)])),
-        combined([(b[7], x6), (b[5], x4), (b[3], x2), (b[1], eye)])))
+        combined([(b[7], x6), (b[5], x4), (b[3], x2), (b[1], unit)])))
     even = _binary.add(_nabla.matmul(x6, combined([(b[12], x6), (b[10], x4), (b[8], x2)])),
-                       combined([(b[6], x6), (b[4], x4), (b[2], x2), (b[0], eye)]))
+                       combined([(b[6], x6), (b[4], x4), (b[2], x2), (b[0], unit)]))
     out = _nabla.solve(_binary.sub(even, odd), _binary.add(even, odd))
 
     def square(state):

@@ -210,8 +210,12 @@ def diagonal(x, offset=0):
         d = x.ndim - (1 if offset > 0 else 2)
         x = cut(x, d, smaller_size(abs(offset), x.shape[d], what), x.shape[d])
     if not all_static(x.shape[-2:]):
-        place = places_in(smaller_size(*x.shape[-2:], what))
-        return x[..., place, place]
+        n, rank = smaller_size(*x.shape[-2:], what), x.ndim
+        x = cut(cut(x, rank - 2, 0, n), rank - 1, 0, n)
+        kept = emit1("eq", [iota(x.shape, rank - 2), iota(x.shape, rank - 1)], {})
+        if x.dtype == DType.bool:
+            return emit1("reduce_or", [emit1("and", [kept, x], {})], {"axes": [rank - 1]})
+        return _nabla.sum(emit1("select", [kept, x, _nabla.full(x.shape, 0.0, x.dtype)], {}), [rank - 1], False)
     if x.dtype == DType.bool:  # it is a sum
         return astype(_nabla.diagonal(astype(x, DType.int32)), DType.bool)
     return _nabla.diagonal(x)

@@ -44,13 +44,19 @@ def array_split(x, num_splits, axis=0):
     d = axis_of(axis, x.ndim, "array_split")
     if num_splits < 1:
         _nabla.fail(204, f"array_split: {num_splits} parts, at least 1 is needed")
-    parts = []
-    for rest in range(num_splits, 1, -1):  # the part that is now first, of the `rest` parts that are left
-        n = x.shape[d]
-        size = (n + rest - 1) // rest
-        parts.append(cut(x, d, 0, size))
-        x = cut(x, d, size, n)
-    return [*parts, x]
+    n, start, parts = x.shape[d], 0, []
+    for i in range(num_splits):
+        size = (n + num_splits - 1 - i) // num_splits
+        parts.append(cut(x, d, start, start + size) if isinstance(n, int) else _window(x, d, start, size))
+        start = start + size
+    return parts
+
+
+def _window(x, d, start, size):
+    """`size` slices of x from `start` on, which are within x though the bounds of the sizes may not show it."""
+    starts = [asarray(start if i == d else 0) for i in range(x.ndim)]
+    window = [size if i == d else n for i, n in enumerate(x.shape)]
+    return _nabla.emit("dynamic_slice", [x, *starts], {"sizes": [-1] * x.ndim, "window": window})[0]
 
 
 def split_sizes(x, sizes, axis=0):

@@ -190,7 +190,8 @@ def _kept(x, obj, axis, what):
     d = axis_of(axis, x.ndim, what)
     n = x.shape[d]
     if isinstance(obj, slice):
-        n = static_size(n, f"{what} of {x.type_str()} along axis {d}", "a slice names the elements")
+        if isinstance(n, _nabla.Dim):
+            n = _slice_end(obj, n, f"{what} of {x.type_str()} along axis {d}")
         return x, d, list(range(*obj.indices(n)))
     if isinstance(obj, Tensor) and obj.is_traced:
         _nabla.fail(204, f"{what}: the traced {obj.type_str()} says how many elements there are only at run time")
@@ -205,6 +206,14 @@ def _kept(x, obj, axis, what):
     require_at_least(n, max([-i if i < 0 else i + (what == "delete") for i in flat], default=0),
                      f"{what} of {x.type_str()} along axis {d}") if isinstance(n, _nabla.Dim) else None
     return x, d, [i + n if i < 0 else i for i in flat]
+
+
+def _slice_end(s, n, what):
+    """The end of a slice, which counts from the front, of a dimension whose size n is known only at run time."""
+    if s.stop is None or min(s.start or 0, s.stop) < 0 or (s.step or 1) < 0:
+        static_size(n, what, "the slice counts from its end")
+    require_at_least(n, s.stop, what)
+    return s.stop
 
 
 def _in_order(places, what):

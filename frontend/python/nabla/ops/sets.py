@@ -99,8 +99,9 @@ def unique_all(x, size=None, fill_value=None):
     flat = _flat(inverse)
     n, count = values.shape[0], flat.shape[0]
     places = emit1("iota", [], {"shape": [count], "axis": 0, "dtype": DType.int32})
-    first = Place(_nabla.full([n], float(count), DType.int32), (flat,)).min(places)
-    return values, emit1("minimum", [first, max(count - 1, 0)], {}), inverse, _s.bincount(flat, length=n)
+    first = Place(_nabla.broadcast_to(asarray(count, DType.int32), [n]), (flat,)).min(places)
+    last = max(count - 1, 0) if isinstance(count, int) else count - 1
+    return values, emit1("minimum", [first, last], {}), inverse, _s.bincount(flat, length=n)
 
 
 def trim_zeros(x, trim="fb"):

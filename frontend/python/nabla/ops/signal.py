@@ -57,7 +57,7 @@ def convolve(a, v, mode="full"):
     wholly). Raises Error (E0204) for other modes, and for what is no vector.
     """
     a, v = _vectors("convolve", a, v)
-    if _is_shorter(a, v, "convolve"):
+    if isinstance(a.shape[0], int) if mode == "full" else _is_shorter(a, v, "convolve"):
         a, v = v, a
     return _slid(a, emit1("reverse", [v], {"axes": [0]}), mode, "convolve")
 
@@ -65,7 +65,7 @@ def convolve(a, v, mode="full"):
 def correlate(a, v, mode="valid"):
     """Correlation of two vectors: out[k] = sum of a[i + k] v[i]; modes as of convolve."""
     a, v = _vectors("correlate", a, v)
-    if not _is_shorter(a, v, "correlate"):
+    if not (isinstance(a.shape[0], int) if mode == "full" else _is_shorter(a, v, "correlate")):
         return _slid(a, v, mode, "correlate")
     out = _slid(v, a, mode, "correlate")
     return emit1("reverse", [out], {"axes": [0]})

@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import DType, asarray, astype, dtype_of
-from ._common import axis_of, bounds_of, count_of, cut, emit1, places_in, require_at_least, tensors
+from ._common import all_static, axis_of, bounds_of, count_of, cut, emit1, static_size, tensors
 from .reduction import NARROW
 
 
@@ -33,7 +33,7 @@ def lexsort(keys, axis=-1):
 
 def top_k(x, k, axis=-1, largest=True):
     """(values, positions) of the k largest elements along an axis, largest first; or of the smallest."""
-    x = asarray(x)
+    x, k = asarray(x), static_size(k, "top_k", "k is a part of the program")
     out = _nabla.emit("top_k", [x], {"k": k, "axis": axis_of(axis, x.ndim, "top_k"), "largest": largest})
     return out[0], out[1]
 
@@ -113,7 +113,17 @@ def nonzero(x, size=None, fill_value=-1):
     size = _count(x, size, "nonzero")
     if size == 0 or 0 in x.shape:
         return _nabla.full([size, x.ndim], float(fill_value), DType.int32)
+    if not all_static([size, *x.shape]):
+        return _nonzero_of_sizes(x, size, fill_value)
     return _nabla.nonzero(x, size, fill_value)
+
+
+def _nonzero_of_sizes(x, size, fill_value):
+    """nonzero where sizes are known only at run time."""
+    mask = emit1("ne", [x, 0], {}) if x.dtype != DType.bool else x
+    there = [masked_select(emit1("iota", [], {"shape": list(x.shape), "axis": d, "dtype": DType.int32}), mask, size,
+                           fill_value) for d in range(x.ndim)]
+    return _nabla.stack(there, 1)
 
 
 argwhere = nonzero
@@ -138,7 +148,13 @@ def masked_select(x, mask, size=None, fill_value=0):
     size = _count(mask, size, "masked_select")
     if x.shape == mask.shape and (size == 0 or 0 in x.shape):
         return _nabla.broadcast_to(asarray(fill_value, x.dtype), [size])
-    return _nabla.masked_select(x, mask, size, fill_value)
+    if isinstance(size, int):
+        return _nabla.masked_select(x, mask, size, fill_value)
+    from .indexing import Place
+    x, mask = [_row(t, None, "masked_select")[0] for t in (x, mask)]
+    rank = emit1("cumsum", [astype(mask, DType.int32)], {"axis": 0}) - 1
+    place = emit1("select", [mask, rank, _nabla.broadcast_to(asarray(size, DType.int32), list(rank.shape))], {})
+    return Place(_nabla.broadcast_to(asarray(fill_value, x.dtype), [size]), (place,)).set(x)
 
 
 def compress(condition, x, axis=None, size=None, fill_value=0):

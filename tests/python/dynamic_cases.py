@@ -1,0 +1,1 @@
+OWN, OWN_REFUSED, SMOOTH = [], {}, []
