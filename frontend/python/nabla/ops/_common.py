@@ -191,6 +191,13 @@ def static_size(size, what, why):
     return operator.index(size)
 
 
+def require_size(x, size, what):
+    """Raises Error (E0204) if `size` is None and x is traced: the number of results depends on the elements of x."""
+    if size is None and x.is_traced:
+        _nabla.fail(204, f"{what} of the traced {x.type_str()} needs a size: how many elements there are is known "
+                         "only at run time")
+
+
 def places_in(count, dtype=DType.int32):
     """0, 1, ..., count - 1."""
     return emit1("iota", [], {"shape": [count], "axis": 0, "dtype": dtype})

@@ -6,8 +6,8 @@ import operator
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype
 from ._common import (
-    axis_of, count_of, cut, decided, emit1, places_in, require_at_least, same_size, sizes_of, smaller_size,
-    static_size)
+    all_static, axis_of, count_of, cut, decided, emit1, places_in, require_at_least, require_size, same_size, sizes_of,
+    smaller_size, static_size)
 from .binary import broadcast_arrays
 from .indexing import Place, taken
 from .multi_output import split, unbind
@@ -80,7 +80,9 @@ def ix_(*sequences):
         s = asarray(s)
         if s.ndim != 1:
             _nabla.fail(204, f"ix_: {s.type_str()} is no vector")
-        s = flatnonzero(s) if s.dtype == DType.bool else s
+        if s.dtype == DType.bool:
+            require_size(s, None, "ix_")
+            s = flatnonzero(s)
         out.append(emit1("reshape", [s], {"shape": [s.shape[0] if i == d else 1 for i in range(len(sequences))]}))
     return tuple(out)
 
@@ -115,6 +117,7 @@ def flatnonzero(x, size=None, fill_value=0):
     number, which only values outside of traces have."""
     from .sorting import nonzero
     x = asarray(x)
+    require_size(x, size, "flatnonzero")
     out = nonzero(emit1("reshape", [x], {"shape": [count_of(x.shape)]}), size, fill_value)
     return emit1("reshape", [out], {"shape": [out.shape[0]]})
 
@@ -123,6 +126,7 @@ def extract(condition, x, size=None, fill_value=0):
     """The elements of x where the condition, of as many elements, is not 0."""
     from .sorting import masked_select
     x, condition = asarray(x), asarray(condition)
+    require_size(condition, size, "extract")
     flat = [emit1("reshape", [t], {"shape": [count_of(t.shape)]}) for t in (x, condition)]
     return masked_select(flat[0], astype(flat[1], DType.bool), size, fill_value)
 
@@ -243,6 +247,8 @@ def insert(x, obj, values, axis=None):
     scalar = hasattr(obj, "__index__") and not isinstance(obj, (bool, Tensor))
     x, d, places = _kept(x, obj, axis, "insert")
     values = asarray(values, x.dtype)
+    if scalar and not all_static([x.shape[d], *values.shape]):
+        return _inserted_at(x, d, places[0], values)
     if scalar and values.ndim:
         if values.ndim == x.ndim:
             count = values.shape[d]
@@ -259,6 +265,21 @@ def insert(x, obj, values, axis=None):
     order = sorted([(p, 0, n + i) for i, p in enumerate(places)] + [(i, 1, i) for i in range(n)])
     both = emit1("concatenate", [x, values], {"axis": d})
     return _nabla.take(both, asarray([place for _, _, place in order], DType.int32), d)
+
+
+def _inserted_at(x, d, place, values):
+    """insert before slice `place`, where sizes are known only at run time: as many slices as the values have."""
+    if values.ndim == x.ndim:
+        count = values.shape[d]
+    elif x.ndim == 1:
+        count = count_of(values.shape)
+        values = emit1("reshape", [values], {"shape": [count]})
+    else:
+        count = 1
+        if values.ndim:
+            values = emit1("reshape", [values], {"shape": [*values.shape[:d], 1, *values.shape[d:]]})
+    values = _nabla.broadcast_to(values, [count if i == d else s for i, s in enumerate(x.shape)])
+    return emit1("concatenate", [cut(x, d, 0, place), values, cut(x, d, place, x.shape[d])], {"axis": d})
 
 
 def _inserted(x, d, places, values):

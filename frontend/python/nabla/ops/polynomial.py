@@ -2,7 +2,8 @@
 
 from .. import _nabla
 from .._core import asarray, astype
-from ._common import emit1, float_tensors, in_float32, larger_size, require_at_least, static_size, tensors
+from ._common import (
+    decided, emit1, float_tensors, in_float32, larger_size, require_at_least, same_size, static_size, tensors)
 from .binary import broadcast_shapes
 from .creation import arange
 from .signal import convolve
@@ -107,6 +108,8 @@ def polyfit(x, y, deg, w=None):
     from .. import linalg
     from .creation import vander
     x, y = float_tensors(x, y)
+    decided(same_size(x.shape[0], y.shape[0]) is not None or None, "polyfit",
+            f"the sizes {x.shape[0]} and {y.shape[0]} are equal")
     if not isinstance(x.shape[0], int):
         require_at_least(x.shape[0], deg + 1, f"polyfit of degree {deg}")
     rows = vander(x, deg + 1)

@@ -4,7 +4,7 @@ functions it is given, as `size`, and what is missing to it is `fill_value` (the
 from .. import _nabla
 from .._core import DType, asarray, astype, promote_types
 from . import sorting as _s
-from ._common import count_of, emit1, require_at_least
+from ._common import count_of, emit1, require_at_least, require_size
 from .gathering import scatter
 from .indexing import Place
 from .reduction import cumsum
@@ -37,7 +37,8 @@ def isin(x, values, invert=False):
     return emit1("reshape", [found], {"shape": list(shape)})
 
 
-def _of(x, keep, size, fill_value):
+def _of(what, x, keep, size, fill_value):
+    require_size(x, size, what)
     order, new = _s.sorted_runs(x)
     mask = emit1("and", [new, keep(order)], {})
     if fill_value is None and size is not None:
@@ -48,27 +49,27 @@ def _of(x, keep, size, fill_value):
 def union1d(x, y, size=None, fill_value=None):
     """The different elements of both, in order."""
     x, y = _both(x, y)
-    return _of(emit1("concatenate", [x, y], {"axis": 0}), lambda o: _nabla.full(o.shape, 1.0, DType.bool), size,
-               fill_value)
+    both = emit1("concatenate", [x, y], {"axis": 0})
+    return _of("union1d", both, lambda order: _nabla.full(order.shape, 1.0, DType.bool), size, fill_value)
 
 
 def intersect1d(x, y, size=None, fill_value=None):
     """The different elements that are in both, in order."""
     x, y = _both(x, y)
-    return _of(x, lambda order: isin(order, y), size, fill_value)
+    return _of("intersect1d", x, lambda order: isin(order, y), size, fill_value)
 
 
 def setdiff1d(x, y, size=None, fill_value=None):
     """The different elements of x that are not in y, in order."""
     x, y = _both(x, y)
-    return _of(x, lambda order: isin(order, y, True), size, fill_value)
+    return _of("setdiff1d", x, lambda order: isin(order, y, True), size, fill_value)
 
 
 def setxor1d(x, y, size=None, fill_value=None):
     """The different elements that are in one of the two alone, in order."""
     x, y = _both(x, y)
     both = emit1("concatenate", [x, y], {"axis": 0})
-    return _of(both, lambda order: emit1("ne", [isin(order, x), isin(order, y)], {}), size, fill_value)
+    return _of("setxor1d", both, lambda order: emit1("ne", [isin(order, x), isin(order, y)], {}), size, fill_value)
 
 
 def unique_values(x, size=None, fill_value=None):

@@ -5,7 +5,8 @@ import math
 from .. import _nabla
 from .._core import DType, asarray, astype, default_float
 from ._common import (
-    axis_of, bounds_of, cut, decided, emit1, float_tensors, in_float32, places_in, require_at_least, tensors)
+    axis_of, bounds_of, cut, decided, emit1, float_tensors, in_float32, places_in, require_at_least, same_size,
+    tensors)
 from .control_flow import where
 from .reduction import diff
 from .sorting import searchsorted
@@ -158,6 +159,9 @@ def _derivative(f, d, step, edge_order):
         _nabla.fail(204, f"gradient: axis {d} of {f.type_str()} needs at least {edge_order + 1} samples")
     require_at_least(n, edge_order + 1, f"gradient of {f.type_str()} along axis {d}")
     step = asarray(step, f.dtype)
+    if step.ndim == 1:
+        decided(same_size(step.shape[0], n) is not None or None, "gradient",
+                f"{step.shape[0]} places are as many as the {n} samples along axis {d}")
     if step.ndim == 0:
         h = _nabla.broadcast_to(step, [n - 1])
     else:

@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import DType, asarray, astype, dtype_of
-from ._common import all_static, axis_of, bounds_of, count_of, cut, emit1, static_size, tensors
+from ._common import all_static, axis_of, bounds_of, count_of, cut, emit1, require_size, static_size, tensors
 from .reduction import NARROW
 
 
@@ -132,9 +132,7 @@ argwhere = nonzero
 def _count(mask, size, what):
     if size is not None:
         return size
-    if mask.is_traced:
-        _nabla.fail(204, f"{what} of the traced {mask.type_str()} needs a size: how many elements there are is known "
-                         "only at run time")
+    require_size(mask, size, what)
     from .indexing import count_true
     return count_true(mask)
 
@@ -184,6 +182,7 @@ def unique(x, size=None, fill_value=None):
 
     Without `size` it is their number, which only values outside of traces have.
     """
+    require_size(asarray(x), size, "unique")
     order, new = sorted_runs(_row(x, None, "unique")[0])
     return chosen(order, new, size, order if fill_value is None else fill_value)
 

@@ -21,6 +21,7 @@ def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
     for w in (fweights, aweights):
         if w is not None:
             w = astype(asarray(w), x.dtype)
+            w = emit1("reshape", [w], {"shape": [1, count_of(w.shape)]})
             weights = w if weights is None else weights * w
     if weights is None:
         centred, divisor = x - mean(x, 1, True), x.shape[1] - ddof
@@ -31,7 +32,7 @@ def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
         if aweights is None or ddof == 0:
             divisor = total - float(ddof)
         else:
-            divisor = total - ddof * _nabla.sum(weights * astype(asarray(aweights), x.dtype), [], False) / total
+            divisor = total - ddof * _nabla.sum(weights * astype(asarray(aweights), x.dtype)[None, :], [], False) / total
         out = (centred * weights) @ centred.T / divisor
     return emit1("reshape", [out], {"shape": []}) if is_one(out.shape[0], "cov") else out
 
