@@ -161,6 +161,11 @@ def decided(comparison, what, claim):
                 "give `dynamic_dims` tighter bounds, (name, min, max), or equal sizes the same name")
 
 
+def require_decided_equal(a, b, what):
+    """Raises Error (E0207) if whether two sizes are equal is known only at run time."""
+    decided(same_size(a, b) is not None or None, what, f"the sizes {a} and {b} are equal")
+
+
 def smaller_size(a, b, what):
     """The smaller one of two sizes. Raises Error (E0207) if their bounds do not decide which one that is."""
     return a if decided(a <= b, what, f"{a} <= {b}") else b

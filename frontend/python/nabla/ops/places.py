@@ -6,8 +6,8 @@ import operator
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype
 from ._common import (
-    all_static, axis_of, count_of, cut, decided, emit1, places_in, require_at_least, require_size, same_size, sizes_of,
-    smaller_size, static_size)
+    all_static, axis_of, count_of, cut, decided, emit1, places_in, require_at_least, require_decided_equal, require_size,
+    same_size, sizes_of, smaller_size, static_size)
 from .binary import broadcast_arrays
 from .indexing import Place, taken
 from .multi_output import split, unbind
@@ -222,9 +222,13 @@ def _slice_end(s, n, what):
 
 def _in_order(places, what):
     """The numbers of places in ascending order of these. Raises Error (E0207) if sizes among them do not decide it."""
-    before = lambda a, b: decided(a <= b, what, f"{a} <= {b}")  # noqa: E731
-    return sorted(range(len(places)), key=functools.cmp_to_key(
-        lambda i, j: 0 if same_size(places[i], places[j]) else -1 if before(places[i], places[j]) else 1))
+    def compared(i, j):
+        if i > j:
+            return -compared(j, i)
+        a, b = places[i], places[j]
+        return 1 if (b < a) is True else -1 if decided(a <= b, what, f"{a} <= {b}") else 1
+
+    return sorted(range(len(places)), key=functools.cmp_to_key(compared))
 
 
 def delete(x, obj, axis=None):
@@ -235,8 +239,10 @@ def delete(x, obj, axis=None):
         return taken(x, asarray(rest, DType.int32), d)
     parts, start = [], 0
     for place in [places[i] for i in _in_order(places, "delete")]:
-        if same_size(place + 1, start) is not True:
-            parts.append(cut(x, d, start, place))
+        if same_size(place + 1, start) is True:  # it is there twice
+            continue
+        decided(start <= place, "delete", f"{start} <= {place}")
+        parts.append(cut(x, d, start, place))
         start = place + 1
     return emit1("concatenate", [*parts, cut(x, d, start, x.shape[d])], {"axis": d})
 
@@ -258,6 +264,8 @@ def insert(x, obj, values, axis=None):
             values, count = emit1("reshape", [values], {"shape": [*values.shape[:d], 1, *values.shape[d:]]}), 1
         places = places * count
     shape = [len(places) if i == d else s for i, s in enumerate(x.shape)]
+    if values.ndim == x.ndim:
+        require_decided_equal(values.shape[d], len(places), f"insert of {values.type_str()} at {len(places)} places")
     values = _nabla.broadcast_to(values, shape)
     n = x.shape[d]
     if not isinstance(n, int):

@@ -3,7 +3,7 @@
 from .. import _nabla
 from .._core import asarray, astype
 from ._common import (
-    decided, emit1, float_tensors, in_float32, larger_size, require_at_least, same_size, static_size, tensors)
+    emit1, float_tensors, in_float32, larger_size, require_at_least, require_decided_equal, static_size, tensors)
 from .binary import broadcast_shapes
 from .creation import arange
 from .signal import convolve
@@ -108,8 +108,7 @@ def polyfit(x, y, deg, w=None):
     from .. import linalg
     from .creation import vander
     x, y = float_tensors(x, y)
-    decided(same_size(x.shape[0], y.shape[0]) is not None or None, "polyfit",
-            f"the sizes {x.shape[0]} and {y.shape[0]} are equal")
+    require_decided_equal(x.shape[0], y.shape[0], "polyfit")
     if not isinstance(x.shape[0], int):
         require_at_least(x.shape[0], deg + 1, f"polyfit of degree {deg}")
     rows = vander(x, deg + 1)

@@ -5,8 +5,8 @@ import math
 from .. import _nabla
 from .._core import DType, asarray, astype, default_float
 from ._common import (
-    axis_of, bounds_of, cut, decided, emit1, float_tensors, in_float32, places_in, require_at_least, same_size,
-    tensors)
+    axis_of, bounds_of, cut, decided, emit1, float_tensors, in_float32, places_in, require_at_least,
+    require_decided_equal, tensors)
 from .control_flow import where
 from .reduction import diff
 from .sorting import searchsorted
@@ -160,8 +160,7 @@ def _derivative(f, d, step, edge_order):
     require_at_least(n, edge_order + 1, f"gradient of {f.type_str()} along axis {d}")
     step = asarray(step, f.dtype)
     if step.ndim == 1:
-        decided(same_size(step.shape[0], n) is not None or None, "gradient",
-                f"{step.shape[0]} places are as many as the {n} samples along axis {d}")
+        require_decided_equal(step.shape[0], n, f"gradient of {f.type_str()} at places {step.type_str()}")
     if step.ndim == 0:
         h = _nabla.broadcast_to(step, [n - 1])
     else:

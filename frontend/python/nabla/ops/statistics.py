@@ -4,7 +4,7 @@ import builtins
 
 from .. import _nabla
 from .._core import DType, asarray, astype
-from ._common import count_of, emit1, float_tensors, in_float32, is_one, static_size
+from ._common import count_of, emit1, float_tensors, in_float32, is_one, require_decided_equal, static_size
 from .control_flow import where
 from .reduction import mean
 from .sorting import bincount, searchsorted
@@ -22,6 +22,7 @@ def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
         if w is not None:
             w = astype(asarray(w), x.dtype)
             w = emit1("reshape", [w], {"shape": [1, count_of(w.shape)]})
+            require_decided_equal(w.shape[1], x.shape[1], "cov")
             weights = w if weights is None else weights * w
     if weights is None:
         centred, divisor = x - mean(x, 1, True), x.shape[1] - ddof
