@@ -9,8 +9,8 @@ from ._core import DType, Tensor, asarray, astype, dtype_of, rebind, several, we
 from ._mesh import compute_local_shape, spec_of
 from ._printing import html_of, text_of
 from .ops import (
-    binary, communication, comparison, control_flow, creation, gathering, indexing, multi_output, reduction, sorting, unary,
-    view)
+    binary, communication, comparison, control_flow, creation, gathering, indexing, multi_output, reduction, sorting,
+    unary, view)
 from .ops._common import bounds_of
 
 _emit = _nabla.emit

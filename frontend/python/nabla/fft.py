@@ -96,8 +96,8 @@ _WHY = "the factors of the transform follow from it"  # a transform needs a size
 def _transform(x, n, axis, norm, inverse):
     x = as_complex(x)
     d = axis_of(axis, x.re.ndim, "fft")
-    static_size(x.re.shape[d] if n is None else n, f"{'ifft' if inverse else 'fft'} of {x.re.type_str()} along axis {d}",
-                _WHY)
+    what = f"{'ifft' if inverse else 'fft'} of {x.re.type_str()} along axis {d}"
+    static_size(x.re.shape[d] if n is None else n, what, _WHY)
     x = Complex(*[_sized(v, n, d) for v in x])
     n = x.re.shape[d]
     last = x.re.ndim - 1
@@ -130,7 +130,8 @@ def irfft(x, n=None, axis=-1, norm=None):
     """The inverse of rfft: n real elements (2 (m - 1) for m elements)."""
     x = as_complex(x)
     d = axis_of(axis, x.re.ndim, "irfft")
-    n = static_size(2 * (x.re.shape[d] - 1) if n is None else n, f"irfft of {x.re.type_str()} along axis {d}", _WHY)
+    n = 2 * (x.re.shape[d] - 1) if n is None else n
+    n = static_size(n, f"irfft of {x.re.type_str()} along axis {d}", _WHY)
     half = n // 2 + 1
     re, im = [_sized(v, half, d) for v in x]
     rest = n - half

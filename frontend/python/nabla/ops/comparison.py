@@ -101,8 +101,11 @@ def array_equal(x, y):
 
 
 def equal_if(x, y, what, condition):
-    """Whether all elements of two tensors of one rank are equal, and their sizes n and m fulfil `condition(n, m)`. Sizes
-    may be known only at run time: beyond the shorter dimension, its last element is compared."""
+    """Whether all elements of two tensors of one rank are equal, and their sizes n and m fulfil `condition(n, m)`.
+
+    Sizes may be known only at run time: beyond the end of the shorter dimension, its last element is compared. A wrong
+    result of these comparisons does not matter, because the condition is false then.
+    """
     holds = asarray(True)
     for d, (n, m) in enumerate(zip(x.shape, y.shape)):
         if same_size(n, m):

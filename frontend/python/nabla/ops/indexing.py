@@ -106,8 +106,8 @@ def _slice_of(s, n, x):
     if step != 1:
         if ends == [None, None] and step == -1:
             return (-1, None, -1)
-        _nabla.fail(204, f"a slice with step {step} along a dimension of {x.type_str()} whose size {n} is known only at "
-                    "run time: only the step 1 is possible there, and -1 for all of it",
+        _nabla.fail(204, f"a slice with step {step} along a dimension of {x.type_str()} whose size {n} is known only "
+                    "at run time: only the step 1 is possible there, and -1 for all of it",
                     "x[start + step * nabla.arange(count)] has the same elements")
     start, stop = [e + n if isinstance(e, int) and e < 0 else e for e in ends]
     return (0 if start is None else start, n if stop is None else stop, 1)

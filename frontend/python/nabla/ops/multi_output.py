@@ -21,8 +21,8 @@ def split(x, num_splits, axis=0):
         if isinstance(n, int):
             return list(_nabla.split(x, num_splits, d))
         if same_size(n % num_splits, 0) is not True:
-            _nabla.fail(207, f"split: {num_splits} equal parts of axis {d} of {x.type_str()}: {n} may not be a multiple "
-                             f"of {num_splits}", "array_split and chunk allow sizes that differ")
+            _nabla.fail(207, f"split: {num_splits} equal parts of axis {d} of {x.type_str()}: {n} may not be a "
+                             f"multiple of {num_splits}", "array_split and chunk allow sizes that differ")
         part = n // num_splits
         return [cut(x, d, part * i, part * (i + 1)) for i in range(num_splits)]
     return _at_places(x, list(num_splits), d, "split")

@@ -6,8 +6,8 @@ import operator
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype
 from ._common import (
-    all_static, axis_of, count_of, cut, decided, emit1, places_in, require_at_least, require_decided_equal, require_size,
-    same_size, sizes_of, smaller_size, static_size)
+    all_static, axis_of, count_of, cut, decided, emit1, places_in, require_at_least, require_decided_equal,
+    require_size, same_size, sizes_of, smaller_size, static_size)
 from .binary import broadcast_arrays
 from .indexing import Place, taken
 from .multi_output import split, unbind
@@ -291,7 +291,8 @@ def _inserted_at(x, d, place, values):
 
 
 def _inserted(x, d, places, values):
-    """insert along a dimension whose size is known only at run time: slice i of the values is before slice places[i]."""
+    """insert along a dimension whose size is known only at run time: slice i of the values is before slice places[i]
+    of x."""
     parts, start = [], 0
     for i in _in_order(places, "insert"):
         parts += [cut(x, d, start, places[i]), cut(values, d, i, i + 1)]

@@ -42,8 +42,8 @@ def _slid(a, v, mode, what):
 
 
 def _slid_of_size(a, v, low, count):
-    """_slid for a v whose size is known only at run time: a matrix product with the windows of a, as the rows of a matrix
-    [count, m]."""
+    """_slid for a v whose size m is known only at run time: the product of v and a matrix [count, m], whose rows are
+    the windows of a."""
     n, m = a.shape[0], v.shape[0]
     place = emit1("sub", [places_in(count)[:, None] + places_in(m)[None, :], low], {})
     inside = emit1("and", [emit1("ge", [place, 0], {}), emit1("lt", [place, n], {})], {})

@@ -33,7 +33,8 @@ def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
         if aweights is None or ddof == 0:
             divisor = total - float(ddof)
         else:
-            divisor = total - ddof * _nabla.sum(weights * astype(asarray(aweights), x.dtype)[None, :], [], False) / total
+            relative = astype(asarray(aweights), x.dtype)[None, :]
+            divisor = total - ddof * _nabla.sum(weights * relative, [], False) / total
         out = (centred * weights) @ centred.T / divisor
     return emit1("reshape", [out], {"shape": []}) if is_one(out.shape[0], "cov") else out
 

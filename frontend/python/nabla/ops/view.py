@@ -5,8 +5,8 @@ import operator
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype, operand, rebind
 from ._common import (
-    all_static, axes_of, axis_of, bounds_of, count_of, cut, emit1, is_one, listed, places_in, require_at_least, sizes_of,
-    static_size)
+    all_static, axes_of, axis_of, bounds_of, count_of, cut, emit1, is_one, listed, places_in, require_at_least,
+    sizes_of, static_size)
 from ._common import tensors as of_one_dtype
 
 
