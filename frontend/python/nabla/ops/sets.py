@@ -66,10 +66,16 @@ def setdiff1d(x, y, size=None, fill_value=None):
 
 
 def setxor1d(x, y, size=None, fill_value=None):
-    """The different elements that are in one of the two alone, in order."""
+    """The different elements that are in one of the two alone, in order. NaN equals no element: it is in the result if it
+    is in one of them or in both, once."""
     x, y = _both(x, y)
     both = emit1("concatenate", [x, y], {"axis": 0})
-    return _of("setxor1d", both, lambda order: emit1("ne", [isin(order, x), isin(order, y)], {}), size, fill_value)
+
+    def alone(order):
+        out = emit1("ne", [isin(order, x), isin(order, y)], {})
+        return emit1("or", [out, emit1("is_nan", [order], {})], {}) if order.dtype.is_float() else out
+
+    return _of("setxor1d", both, alone, size, fill_value)
 
 
 def unique_values(x, size=None, fill_value=None):
