@@ -261,9 +261,11 @@ Status Job::take_remaining(Reporter& reporter) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (given_[i] || NABLA_TRY(fill_special(i))) continue;
     const TensorInfo& input = entry_.inputs[i];
-    if (!job_.bench)
-      return error(Code::kInputMissing, "input `{}` ({}) of entry `{}` has no value", input.name, input.type_str(),
-                   entry_.name);
+    if (!job_.bench) {
+      Diagnostic d = error(Code::kInputMissing, "input `{}` ({}) of entry `{}` has no value", input.name, input.type_str(), entry_.name);
+      d.help = fmt::format("pass --input {}=FILE, or --data FILE, an archive with an array for it", input.name);
+      return d;
+    }
     reporter.note(fmt::format("note: input `{}` has no value; --bench uses zeros", input.name));
   }
   return Ok{};
