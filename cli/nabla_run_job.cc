@@ -83,6 +83,7 @@ class Job {
   Status collect(const std::function<bool(const TensorInfo&)>& asked);
   Status next_step(int64_t step, int64_t before, Reporter& reporter);
   Status set_sizes();
+  Status set_rows(int64_t samples);
   Literal result(size_t i) const;
   Status train(Reporter& reporter);
   Status evaluate(Reporter& reporter);
@@ -93,13 +94,15 @@ class Job {
   bool has_metrics() const {
     return std::any_of(entry_.outputs.begin(), entry_.outputs.end(), is_scalar);
   }
-  /// True when the first axis of the output is the batch.
-  bool joined(size_t output) const {
-    const TensorInfo& info = entry_.outputs[output];
-    if (!data_ || training() || info.shape.empty()) return false;
+  /// True when the first dimension of the array is the batch. Requires data.
+  bool has_batch(const TensorInfo& info) const {
+    if (info.shape.empty()) return false;
     if (!data_->open()) return info.shape[0] == data_->batch();
     return !info.is_static() && info.sizes[0] == entry_.inputs[data_->inputs()[0]].sizes[0];
   }
+  bool is_per_sample(const TensorInfo& info) const { return info.shape.size() == 1 && has_batch(info); }
+  /// Whether the output has a row per sample, which --output joins.
+  bool joined(size_t output) const { return data_ && !training() && has_batch(entry_.outputs[output]); }
 
   Session& session_;
   const RunOptions& options_;
@@ -172,7 +175,7 @@ Status Job::take_data(Reporter& reporter, ArrayFiles& files) {
                         job_.steps ? "steps" : "epochs");
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (!given_[i] && entry_.inputs[i].name == "mask" && entry_.inputs[i].dtype == DType::kF32 &&
-        entry_.inputs[i].shape == std::vector<int64_t>{batch}) {
+        is_per_sample(entry_.inputs[i])) {
       mask_input_ = static_cast<int>(i);
       given_[i] = true;
     }
@@ -258,9 +261,11 @@ Status Job::take_remaining(Reporter& reporter) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (given_[i] || NABLA_TRY(fill_special(i))) continue;
     const TensorInfo& input = entry_.inputs[i];
-    if (!job_.bench)
-      return error(Code::kInputMissing, "input `{}` ({}) of entry `{}` has no value", input.name, input.type_str(),
-                   entry_.name);
+    if (!job_.bench) {
+      Diagnostic d = error(Code::kInputMissing, "input `{}` ({}) of entry `{}` has no value", input.name, input.type_str(), entry_.name);
+      d.help = fmt::format("pass --input {}=FILE, or --data FILE, an archive with an array for it", input.name);
+      return d;
+    }
     reporter.note(fmt::format("note: input `{}` has no value; --bench uses zeros", input.name));
   }
   return Ok{};
@@ -287,8 +292,23 @@ Status Job::prepare(Reporter& reporter, ArrayFiles& files) {
   for (const Literal& input : inputs_) input_data_.push_back(input.data());
   for (Literal& output : outputs_) output_data_.push_back(output.mutable_data());
   for (const Literal& input : inputs_) shapes_.push_back(input.shape());
-  for (size_t i = 0; data_ && i < data_->inputs().size(); ++i) shapes_[data_->inputs()[i]][0] = data_->batch();
-  return set_sizes();
+  return data_ ? set_rows(data_->batch()) : set_sizes();
+}
+
+// Sets the sizes of runs with so many samples. If the entry takes only multiples of a size, such as the number of ranks, a mask lets it
+// have more rows: the mask leaves these out.
+Status Job::set_rows(int64_t samples) {
+  const bool masked = mask_input_ >= 0 && data_->open();
+  const int64_t most = masked ? entry_.inputs[mask_input_].shape[0] : samples;
+  Status first = Ok{};
+  for (int64_t rows = samples; rows <= most; ++rows) {
+    for (int input : data_->inputs()) shapes_[input][0] = rows;
+    if (masked) shapes_[mask_input_][0] = rows;
+    Status set = set_sizes();
+    if (set.ok()) return set;
+    if (rows == samples) first = std::move(set);
+  }
+  return first;
 }
 
 // Takes the sizes of the next runs from shapes_. A process stores only those rows of a batch that its ranks read. A session gets the
@@ -379,14 +399,10 @@ Status Job::evaluate(Reporter& reporter) {
   for (Metric& sum : sums) sum.value = 0;
   for (int64_t b = 0; b < batches && may_run(); ++b) {
     int64_t real = std::min(batch, samples - b * batch);
-    if (data_->open() && real < batch) {
-      for (int input : data_->inputs()) shapes_[input][0] = real;
-      if (mask_input_ >= 0 && !entry_.inputs[mask_input_].is_static()) shapes_[mask_input_][0] = real;
-      (void)NABLA_TRY(set_sizes());
-    }
+    if (data_->open() && real < batch) (void)NABLA_TRY(set_rows(real));
     data_->fill(order, b * batch, rows_, inputs_);  // the rows of this process are those of the batch's size
     if (mask_input_ >= 0)
-      for (int64_t i = 0; i < batch; ++i) inputs_[mask_input_].set(i, i < real ? 1 : 0);
+      for (int64_t i = 0; i < shapes_[mask_input_][0]; ++i) inputs_[mask_input_].set(i, i < real ? 1 : 0);
     (void)NABLA_TRY(run_once(b + 1));
     (void)NABLA_TRY(collect(is_array));
     std::vector<Metric> values = metrics();

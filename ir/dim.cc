@@ -1,6 +1,7 @@
 #include "ir/dim.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -422,6 +423,20 @@ Interval Dim::bounds() const {
     Interval x = scaled.bounds();
     if (x.min != INT64_MIN) sum.min = std::max(sum.min, -floor_div(-x.min, scale));
     if (x.max != INT64_MAX) sum.max = std::min(sum.max, floor_div(x.max, scale));
+  }
+  // Every value is the constant more than a multiple of the divisor that the coefficients have in common. So the bounds
+  // of 16 * (n - floordiv(n, 2)) are 16 times those of n - floordiv(n, 2), in which the quotient above is rounded.
+  constexpr int64_t kLargest = INT64_MAX / 4;
+  int64_t common = 0, constant = 0;
+  for (const Term& t : *terms_) {
+    if (t.factors.empty())
+      constant = t.coefficient;
+    else
+      common = std::gcd(common, std::max(t.coefficient, -INT64_MAX));
+  }
+  if (common > 1 && std::abs(constant) < kLargest) {
+    if (sum.min > -kLargest && sum.min < kLargest) sum.min = constant - common * floor_div(constant - sum.min, common);
+    if (sum.max > -kLargest && sum.max < kLargest) sum.max = constant + common * floor_div(sum.max - constant, common);
   }
   if (!facts) return sum;
   // A fact is >= 0: what is left of the sum without it is a lower bound, too. Bare symbols end the recursion.

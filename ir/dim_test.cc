@@ -247,6 +247,18 @@ TEST(Dim, QuotientsAreComparedWithWhatTheyDivide) {
   EXPECT_EQ((half(n) * (n - half(n))).bounds().max, 32 * 32);
 }
 
+TEST(Dim, BoundsOfAMultipleAreTheMultipleOfTheBounds) {
+  Dim n = Dim::symbol(std::make_shared<const Symbol>(Symbol{"n", 2, 16}));
+  for (int64_t k : {2, 3, 5}) {
+    Dim rest = n - Dim::floordiv(n, k), part = Dim::floordiv(rest + 1, 2);
+    for (const Dim& size : {rest, part, rest - part, Dim(3) - rest}) {
+      Interval one = size.bounds(), bytes = (Dim(16) * size + 5).bounds();
+      EXPECT_EQ(bytes.min, 16 * one.min + 5) << size.str();
+      EXPECT_EQ(bytes.max, 16 * one.max + 5) << size.str();
+    }
+  }
+}
+
 TEST(Dim, FactsDecideWhatBoundsCannot) {
   auto plain = [](const char* name) { return std::make_shared<const Symbol>(Symbol{name, 1, 8, 1}); };
   Dim a = Dim::symbol(plain("a")), b = Dim::symbol(plain("b")), c = Dim::symbol(plain("c"));

@@ -113,8 +113,8 @@ Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::st
   std::vector<ir::MeshAxis> given = NABLA_TRY(axes_of(mesh));
   if (!module.mesh() && !make) {
     Diagnostic d = error(Code::kBadOption, "--mesh: the module has no mesh");
-    d.help = "declare one where the program is traced, and lay inputs and state out over its axes; or name the axes of the batch by "
-             "--data-axes";
+    d.help = "name the axes of the batch by --data-axes, shard the state by --layout, or let --auto-shard choose; or declare a mesh "
+             "in the program";
     return d;
   }
   if (!module.mesh()) out.meshes.push_back({"ranks", std::move(given), nullptr}), given.clear();

@@ -9,11 +9,11 @@ template <> struct nb_wide_of<nb_f8e4m3> { using type = float; };
 template <> struct nb_wide_of<nb_f8e5m2> { using type = float; };
 template <class T> using nb_wide = typename nb_wide_of<T>::type;
 
-// ---- Running combinations. Neighbouring rows lie side by side in memory: up to 64 of them advance together.
-template <class Op, class T>
-NB_FN void nb_cumulate(Op op, nb_wide<T> identity, long row, long last, long count, long inner, bool reverse,
-                       bool exclusive, T* y, const T* x) {
-  using W = nb_wide<T>;
+// ---- Running combinations, of elements that are converted to W. Neighbouring rows are adjacent in memory: up to 64 of them advance
+// together.
+template <class Op, class W, class T>
+NB_FN void nb_cumulate(Op op, W identity, long row, long last, long count, long inner, bool reverse, bool exclusive, T* y,
+                       const T* x) {
   while (row < last) {
     long i = row % inner, base = row / inner * count * inner + i, width = inner - i;
     if (width > last - row) width = last - row;
@@ -25,13 +25,17 @@ NB_FN void nb_cumulate(Op op, nb_wide<T> identity, long row, long last, long cou
       T* to = y + base + (reverse ? count - 1 - c : c) * inner;
       for (long l = 0; l < width; ++l) {
         W next = op(sum[l], W(nb_widen(from[l])));
-        to[l] = nb_narrow(T{}, exclusive ? sum[l] : next);
+        to[l] = nb_narrow(T{}, nb_wide<T>(exclusive ? sum[l] : next));
         sum[l] = next;
       }
     }
     row += width;
   }
 }
+// Sums and products of f32 run in f64: from 2^24 on a running sum of ones would not grow any more.
+template <class W> struct nb_running_of { using type = W; };
+template <> struct nb_running_of<float> { using type = double; };
+template <class T> using nb_running = typename nb_running_of<nb_wide<T>>::type;
 template <class T> NB_FN nb_wide<T> nb_extreme_of(bool max) {
   using W = nb_wide<T>;
   if constexpr (nb_is_float<W>) return max ? -W(__builtin_inf()) : W(__builtin_inf());
@@ -43,12 +47,12 @@ template <class T> NB_FN nb_wide<T> nb_extreme_of(bool max) {
 template <class T>
 NB_FN void nb_cumsum(char*, long row, long last, long count, long inner, long reverse, long exclusive, T* y,
                      const T* x) {
-  nb_cumulate(nb_add_op{}, nb_wide<T>(0), row, last, count, inner, reverse, exclusive, y, x);
+  nb_cumulate(nb_add_op{}, nb_running<T>(0), row, last, count, inner, reverse, exclusive, y, x);
 }
 template <class T>
 NB_FN void nb_cumprod(char*, long row, long last, long count, long inner, long reverse, long exclusive, T* y,
                       const T* x) {
-  nb_cumulate(nb_mul_op{}, nb_wide<T>(1), row, last, count, inner, reverse, exclusive, y, x);
+  nb_cumulate(nb_mul_op{}, nb_running<T>(1), row, last, count, inner, reverse, exclusive, y, x);
 }
 template <class T>
 NB_FN void nb_cummax(char*, long row, long last, long count, long inner, long reverse, long exclusive, T* y,

@@ -63,7 +63,8 @@ Tensor smooth_cross_entropy(const Arg& logits, const Arg& labels, double smoothi
                    smoothing);
   Tensor exact = cross_entropy(logits, labels);
   if (smoothing == 0) return exact;
-  Tensor uniform = logsumexp(logits, -1) - mean(logits, {-1});
+  Tensor wide = widened(logits);
+  Tensor uniform = in_dtype(logsumexp(wide, -1) - mean(wide, {-1}), exact.dtype());
   return exact * (1 - smoothing) + uniform * smoothing;
 }
 

@@ -12,13 +12,22 @@ namespace {
 using ir::Function;
 using ir::ValueId;
 
-/// Positions of the results of an entry that write what stands for another leaf already.
+/// Positions of the results of an entry that get a node of their own: those that write a value which stands for another leaf already.
+/// If the value is made of scalars, its first result gets one too. Such a value takes layouts and hands none on, but as a result it would
+/// be the leaf itself, and take the layouts of all other leaves.
 std::set<size_t> shared_results(const ir::Entry& e, const Function& f) {
+  const std::vector<char> free = made_of_scalars(f);
   std::map<ValueId, int> leaf_of;
+  std::map<ValueId, size_t> first;
   std::set<size_t> out;
   for (size_t i = 0; i < e.reads.size(); ++i) leaf_of.emplace(f.params[i], e.reads[i]);
-  for (size_t r = 0; r < e.writes.size(); ++r)
-    if (leaf_of.emplace(f.results[r], e.writes[r]).first->second != e.writes[r]) out.insert(r);
+  for (size_t r = 0; r < e.writes.size(); ++r) {
+    const ValueId v = f.results[r];
+    first.emplace(v, r);
+    if (leaf_of.emplace(v, e.writes[r]).first->second == e.writes[r]) continue;
+    out.insert(r);
+    if (free[static_cast<size_t>(v)]) out.insert(first.at(v));
+  }
   return out;
 }
 

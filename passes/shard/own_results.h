@@ -6,9 +6,9 @@
 
 namespace nabla::passes {
 
-/// The module in which no value stands for two state leaves: where an entry writes one value to several, or hands one leaf
-/// on to another, the second gets a `shard` node that says nothing. Else both would have one layout (zeros, which merging
-/// made one, for a parameter and for what the optimizer remembers of it).
+/// Returns the module in which no value stands for two state leaves, because both would have one layout. If an entry writes one value to
+/// several leaves, or hands one leaf on to another, the second leaf gets a `shard` node with an open layout. For example, merging makes one
+/// value of the zeros for a parameter and of those for its optimizer state.
 ir::Module with_own_results(const ir::Module& flat, const ir::OpTable& ops);
 
 }  // namespace nabla::passes

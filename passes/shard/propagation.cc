@@ -223,7 +223,10 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
       continue;
     }
     if (axes_[at].size() < wish.axes.size() || (said_by_.count(at) == 0)) said_by_[at] = said;
-    if (axes_[at].size() < wish.axes.size()) set(at, wish.axes);
+    if (axes_[at].size() < wish.axes.size()) {
+      set(at, wish.axes);
+      because_[at].emplace(wish.axes.size(), std::make_pair(at, Cause{f, nullptr, -1}));
+    }
     if (!wish.open) closed_[at] = std::max(closed_[at], said.constraint ? kToRanks : kAltogether);
   }
   return Ok{};
@@ -245,6 +248,7 @@ bool Propagation::beside(int f, ValueId v, const ir::Sharding& s, int dim, const
                                              shared ? fmt::format(", beside {}", ir::str(axes_[at])) : "", dim,
                                              s.dims[static_cast<size_t>(dim)].priority, ir::str(axes_[first])));
       said_by_[at] = said;
+      because_[at].emplace(axes.size(), std::make_pair(at, Cause{f, nullptr, -1}));
       set(at, std::move(axes));
       return true;
     }

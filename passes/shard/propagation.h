@@ -132,6 +132,7 @@ class Propagation {
 
   // ---- Explanations. propagation_report.cc
   std::string name_of(int place) const;
+  const std::pair<int, Cause>* cause_of(int variable, size_t count) const;
   std::string chain(int variable) const;
   std::map<std::string, std::pair<Cause, std::string>> refused_of(int variable) const;
   void report_conflicts();
@@ -157,7 +158,9 @@ class Propagation {
   std::vector<char> of_leaf_;                     // of the roots: a dimension of a state leaf
   std::map<int, ir::Axes> kept_off_;              // of such: along which the leaf is the same on all ranks
   std::map<int, Said> said_by_;                   // of those that were annotated: by whom
-  std::map<int, std::pair<int, Cause>> because_;  // of those that got axes: the place where, and the last cause
+  /// Why a variable has its first n axes, by n: the place that got the last of them, and the cause. A variable that got them from the
+  /// user's layout has a cause without a node.
+  std::map<int, std::map<size_t, std::pair<int, Cause>>> because_;
   std::map<int, std::map<std::string, std::pair<Cause, std::string>>> refused_;  // by axes: what did not come about
   std::vector<std::vector<std::pair<int, ir::ValueId>>> leaves_;  // where each state leaf is read and written
   std::vector<std::vector<NodeState>> nodes_;                     // per function and node

@@ -35,20 +35,28 @@ std::string Propagation::name_of(int place) const {
   const Place& p = places_[place];
   return fmt::format("dimension {} of {}", p.dim, ir::value_name(*m_.functions[p.function], p.value));
 }
-// One line for each op on the way back to what was said.
+// Returns the cause that gave a variable its first `count` axes. Null if the user's layout gave them, or if nothing did.
+const std::pair<int, Propagation::Cause>* Propagation::cause_of(int variable, size_t count) const {
+  auto causes = because_.find(variable);
+  if (causes == because_.end() || count == 0) return nullptr;
+  auto first = causes->second.lower_bound(count);
+  return first == causes->second.end() || !first->second.second.node ? nullptr : &first->second;
+}
+// One line for each op on the path back to the user's layout.
 std::string Propagation::chain(int variable) const {
   std::string out;
+  const size_t count = axes_[static_cast<size_t>(variable)].size();
   for (std::set<int> seen; seen.insert(variable).second;) {
     for (const auto& [axes, refusal] : refused_of(variable))
       out += fmt::format("    not along {}, as {} of {} has it: {}\n", axes, through(*refusal.first.node),
                          refusal.first.from < 0 ? "another" : name_of(refusal.first.from), refusal.second);
-    auto because = because_.find(variable);
-    if (because == because_.end()) {
+    const std::pair<int, Cause>* because = cause_of(variable, count);
+    if (!because) {
       auto said = said_by_.find(variable);
       if (said != said_by_.end()) out += fmt::format("    said by {}\n", said->second.who);
       return out;
     }
-    const auto& [place, cause] = because->second;
+    const auto& [place, cause] = *because;
     if (cause.from < 0) return out;
     out += fmt::format("    {} from {} by {}\n", name_of(place), name_of(cause.from), through(*cause.node));
     variable = find(cause.from);

@@ -242,7 +242,7 @@ bool Propagation::extend(int place, const Axes& axes, const Cause& cause) {
   }
   if (longest.size() == axes_[variable].size()) return false;
   set(variable, std::move(longest));
-  because_.insert_or_assign(variable, std::make_pair(place, cause));
+  because_[variable].emplace(axes_[variable].size(), std::make_pair(place, cause));
   return true;
 }
 bool Propagation::refuse(int variable, const Axes& axes, const Cause& cause, const std::string& why) {

@@ -35,8 +35,10 @@ Result<Candidates> candidates(const Wanted& wanted) {
     if (std::to_string(step) == wanted.which) return Candidates{{wanted.dir + "/" + name_of(step)}, true};
     list += fmt::format("{}{}", list.empty() ? "" : ", ", step);
   }
-  return error(Code::kNoCheckpoint, "`{}` has no checkpoint of step {}; it has {}", wanted.dir, wanted.which,
-               list.empty() ? "none" : "those of " + list);
+  Diagnostic d = error(Code::kNoCheckpoint, "`{}` has no checkpoint of step {}; it has {}", wanted.dir, wanted.which,
+                       list.empty() ? "none" : "those of " + list);
+  if (!list.empty()) d.help = fmt::format("--resume takes one of {}, or latest", list);
+  return d;
 }
 
 /// Has the box no element of a leaf of this shape?

@@ -77,12 +77,14 @@ class Drawer {
       if (Drawn d = any(); fits(d)) return d;
     return std::nullopt;
   }
-  // Another one of the dtype; where there is none, an exact value is converted to it.
+  // The first parameter is exact: find() may meet nothing but rounded values.
+  Drawn exact_value() { return find(exact).value_or(pool_[0]); }
+  // Another value of the dtype. If there is none, an exact value is converted to it.
   Drawn like(const Drawn& d, Trust least) {
     auto other =
         find([&](const Drawn& o) { return o.v.dtype() == d.v.dtype() && o.v.id != d.v.id && o.trust >= least; });
     if (other) return *other;
-    Drawn from = *find([&](const Drawn& o) { return o.trust >= Trust::kValues; });
+    Drawn from = exact_value();
     return {ir::convert(from.v, d.v.dtype()), from.trust, 0};
   }
   static bool exact(const Drawn& d) { return d.trust != Trust::kRounded; }
@@ -173,7 +175,7 @@ class Drawer {
   }
 
   void selection() {
-    Drawn p = *find(exact), d = any(), other = like(d, Trust::kRounded);
+    Drawn p = exact_value(), d = any(), other = like(d, Trust::kRounded);
     Val predicate = p.v.dtype() == DType::kBool ? p.v : ir::convert(p.v, DType::kBool);
     keep(ir::select(predicate, d.v, other.v), std::min(d.trust, other.trust), std::max(d.error, other.error));
   }

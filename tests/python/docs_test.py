@@ -66,7 +66,7 @@ def fresh():
 
 
 # Per page how many blocks it has.
-PAGES = {"python.md": 19, "python-debugging.md": 7, "python-practice.md": 10, "python-sharding.md": 10,
+PAGES = {"python.md": 20, "python-debugging.md": 7, "python-practice.md": 10, "python-sharding.md": 10,
          "from-pytorch.md": 5, "from-jax.md": 6}
 
 

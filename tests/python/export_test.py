@@ -145,7 +145,7 @@ def test_parameters_that_get_nothing_are_named(f, args, text):
 def test_sizes_are_no_numbers():
     n = nb.symbol("n", 1, 8)
     assert repr(2 * n + 1) in ("2*n+1", "1+2*n") and nb.spec((n, 3)).shape[0] == n
-    with pytest.raises(TypeError, match="size n is known only at run time"):
+    with pytest.raises(nb.Error, match="E0707.*size n: it is known only at run time"):
         range(n)
 
 

@@ -381,3 +381,8 @@ def test_products_of_bools(product):
     x, y = (x[0], y[0]) if product == "outer" else (x, y)  # NumPy's takes vectors
     got, want = [product(space, x, y) if callable(product) else getattr(space, product)(x, y) for space in (nb, np)]
     assert got.dtype == nb.DType.bool and np.array_equal(np.asarray(got), want)
+
+
+def test_nan_is_in_neither_set():
+    got = nb.setxor1d(np.array([1, np.nan, 2]), np.array([2, 3, np.nan]))
+    np.testing.assert_array_equal(np.asarray(got), [1, 3, np.nan])

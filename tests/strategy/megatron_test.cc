@@ -81,5 +81,46 @@ func @step(%a: f32[8,8], %b: f32[8,8], %x: f32[4,8], %y: f32[4,8]) {
   EXPECT_EQ(exchanged(m, {}).calls, (std::map<std::string, int64_t>{}));
 }
 
+// The zeros with which moments of equal shapes begin are one value. It carries the layout of one weight neither to the moments of
+// another weight nor, through these, to that weight and its activations.
+TEST(Megatron, EqualInitialValuesCarryNoLayouts) {
+  const ir::Module m = parsed(R"(nabla 1 traced
+mesh pod = {tp=2}
+state a: f32[8,8@tp]
+state b: f32[8@tp,8]
+state c: f32[8,8]
+state m.a: f32[8,8]
+state m.b: f32[8,8]
+state m.c: f32[8,8]
+entry init calls @init {
+  writes a, b, c, m.c, m.a, m.b
+}
+entry step calls @step {
+  reads a, b, c, m.a, m.b, m.c
+  writes a, b, c, m.a, m.b, m.c
+  inputs u, v, w
+}
+func @init() {
+  %0 = constant() {value=f32[] {0}}
+  %z = broadcast_in_dim(%0) {dims=[], shape=[8, 8]}
+  return %z, %z, %z, %z, %z, %z
+}
+func @step(%a: f32[8,8], %b: f32[8,8], %c: f32[8,8], %ma: f32[8,8], %mb: f32[8,8], %mc: f32[8,8],
+           %u: f32[8,8], %v: f32[8,8], %w: f32[8,8]) {
+  %ma1 = add(%ma, %u)
+  %mb1 = add(%mb, %v)
+  %mc1 = add(%mc, %w)
+  %a1 = add(%a, %ma1)
+  %b1 = add(%b, %mb1)
+  %c1 = add(%c, %mc1)
+  return %a1, %b1, %c1, %ma1, %mb1, %mc1
+}
+)");
+  const Exchanged made = exchanged(m, {});
+  const int64_t leaf = 8 * 8 * kF32;
+  EXPECT_EQ(made.calls, (std::map<std::string, int64_t>{}));
+  EXPECT_EQ(made.state, 2 * (leaf / 2 + leaf / 2 + leaf)) << "two halves and one whole weight, and their moments";
+}
+
 }  // namespace
 }  // namespace nabla::strategy_tests

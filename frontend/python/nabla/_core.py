@@ -44,7 +44,7 @@ def default_dtype(dtype):
 
 def whole(value):
     """An integer of Python's or NumPy's as an int; None for all else, True and False too."""
-    if isinstance(value, bool) or getattr(value, "shape", ()) != ():
+    if isinstance(value, (bool, Dim)) or getattr(value, "shape", ()) != ():
         return None
     try:
         return operator.index(value)
@@ -97,7 +97,7 @@ def _listed(x):
 
 def _of_list(x, dtype):
     leaves = list(_flat(x))
-    if any(isinstance(leaf, Tensor) for leaf in leaves):
+    if any(isinstance(leaf, (Tensor, Dim)) for leaf in leaves):
         dtype = dtype or result_type(*leaves)
         return _nabla.stack([asarray(i, dtype) for i in x], 0)
     plain = all(is_number(leaf) for leaf in leaves)

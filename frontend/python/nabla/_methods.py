@@ -5,11 +5,13 @@ import inspect
 import operator
 
 from . import _nabla
-from ._core import DType, Tensor, asarray, astype, dtype_of, rebind, several, weakly
+from ._core import DType, Tensor, asarray, astype, dtype_of, rebind, several, weakly, whole
 from ._mesh import compute_local_shape, spec_of
 from ._printing import html_of, text_of
 from .ops import (
-    binary, communication, comparison, control_flow, creation, gathering, indexing, reduction, sorting, unary, view)
+    binary, communication, comparison, control_flow, creation, gathering, indexing, multi_output, reduction, sorting,
+    unary, view)
+from .ops._common import bounds_of
 
 _emit = _nabla.emit
 _NUMBERS = (Tensor, bool, int, float)
@@ -74,11 +76,64 @@ def _attach_size_operators():
             continue
         for method, operator_of in ((f"__{name}__", _operator), (f"__r{name}__", _reflected)):
             setattr(_nabla.Dim, method, _size_or_tensor(getattr(_nabla.Dim, method, None), operator_of(function, "")))
-    for name, function in _COMPARED.items():
-        if name not in ("eq", "ne"):  # whether two sizes are the same one is known while the program is made
-            setattr(_nabla.Dim, f"__{name}__", _operator(function, f"Where self {name} other: a bool tensor."))
+    for name, by_bounds in _BY_BOUNDS.items():  # == and != are native: whether two sizes are the same one
+        setattr(_nabla.Dim, f"__{name}__", _compared(name, by_bounds))
     _nabla.Dim.__neg__ = lambda x: 0 - x
     _nabla.Dim.__pos__ = lambda x: x
+    _nabla.Dim.__abs__ = _magnitude
+    _nabla.Dim.__array_ufunc__ = None  # NumPy's arrays and scalars on the left leave operators to the size
+    _nabla.Dim.__bool__ = _is_not_zero
+    _nabla.Dim.__index__, _nabla.Dim.__int__, _nabla.Dim.__float__ = [
+        _no_python_value(what) for what in ("a Python index", "int()", "float()")]
+
+
+# Whether a difference of sizes in [low, high] is below 0, and so on. None: the bounds do not decide it.
+_BY_BOUNDS = {
+    "lt": lambda low, high: True if high < 0 else False if low >= 0 else None,
+    "le": lambda low, high: True if high <= 0 else False if low > 0 else None,
+    "gt": lambda low, high: True if low > 0 else False if high <= 0 else None,
+    "ge": lambda low, high: True if low >= 0 else False if high < 0 else None,
+}
+
+
+def _compared(name, by_bounds):
+    at_run_time = _operator(weakly(_COMPARED[name]), "")
+
+    def compare(self, other):
+        if whole(other) is not None or isinstance(other, _nabla.Dim):
+            low, high = bounds_of(self - other)
+        elif isinstance(other, float):
+            low, high = [bound - other for bound in self.bounds]
+        else:
+            return at_run_time(self, other)
+        out = by_bounds(low, high)
+        return at_run_time(self, other) if out is None else out
+
+    compare.__doc__ = f"self {name} other: a bool if the bounds of the sizes decide it, else a bool tensor."
+    return compare
+
+
+def _magnitude(x):
+    """The magnitude: a size if its sign is known, else a tensor."""
+    low, high = x.bounds
+    return x if low >= 0 else -x if high <= 0 else unary.abs(asarray(x))
+
+
+def _is_not_zero(x):
+    """Whether the size is not 0. Raises Error (E0707) if its bounds do not decide that."""
+    low, high = x.bounds
+    if low <= 0 <= high:
+        _nabla.fail(707, f"bool() of the size {x}: whether it is 0 is known only at run time",
+                    "compare it, such as x.shape[0] > 0, and choose with nabla.where or nabla.cond")
+    return True
+
+
+def _no_python_value(what):
+    def refused(x):
+        _nabla.fail(707, f"{what} of the size {x}: it is known only at run time and has no value in Python",
+                    "use it as a number in operations on tensors, or nabla.asarray(size); `range` repeats with "
+                    "nabla.fori_loop; without `dynamic_dims` each size is compiled and is an int")
+    return refused
 
 
 def _size_or_tensor(size, tensor):
@@ -134,7 +189,7 @@ def _len(x):
 def _iter(x):
     if x.ndim == 0:
         raise TypeError("a tensor without dimensions has nothing to iterate over")
-    return iter(_nabla.unbind(x, 0))
+    return iter(multi_output.unbind(x, 0))
 
 
 def _contains(x, value):

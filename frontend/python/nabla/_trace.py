@@ -5,7 +5,7 @@ import functools
 import inspect
 
 from . import _nabla
-from ._core import DType, Error, Tensor, asarray, default_float, weak
+from ._core import Dim, DType, Error, Tensor, asarray, default_float, weak
 from .tree import broadcast_prefix, is_array, leaves_with_path, tree_flatten
 
 _together = contextvars.ContextVar("nabla_together", default=False)
@@ -181,7 +181,7 @@ class Result:
         leaves, self.treedef = tree_flatten(tree)
         self.tensors, self.places, self.others = [], [], leaves
         for i, leaf in enumerate(leaves):
-            if is_array(leaf):
+            if is_array(leaf) or isinstance(leaf, Dim):
                 self.places.append(i)
                 self.tensors.append(asarray(leaf))
                 leaves[i] = None

@@ -8,9 +8,9 @@ import math
 from typing import NamedTuple
 
 from . import _nabla
-from ._core import Tensor, asarray
+from ._core import Tensor, asarray, astype, default_float
 from .ops import binary as _binary
-from .ops._common import axis_of, emit1, float_tensors
+from .ops._common import axis_of, cut, emit1, float_tensors, places_in, same_size, static_size
 from .ops.view import roll
 
 
@@ -68,8 +68,11 @@ def as_complex(x):
 def _sized(x, n, axis):
     """x with n elements along an axis: cut off, or with zeros at the end."""
     have = x.shape[axis]
-    if n is None or n == have:
+    if n is None or same_size(n, have):
         return x
+    if not isinstance(have, int):
+        x = _nabla.pad(x, asarray(0, x.dtype), [0] * x.ndim, [n if d == axis else 0 for d in range(x.ndim)])
+        return cut(x, axis, 0, n)
     if n < have:
         return _nabla.slice_axis(x, axis, 0, n)
     return _nabla.pad(x, asarray(0, x.dtype), [0] * x.ndim, [n - have if d == axis else 0 for d in range(x.ndim)])
@@ -87,9 +90,14 @@ def _factor(norm, n, inverse):
     return 1 / n if inverse == (norm != "forward") else 1
 
 
+_WHY = "the factors of the transform follow from it"  # a transform needs a size that is known now
+
+
 def _transform(x, n, axis, norm, inverse):
     x = as_complex(x)
     d = axis_of(axis, x.re.ndim, "fft")
+    what = f"{'ifft' if inverse else 'fft'} of {x.re.type_str()} along axis {d}"
+    static_size(x.re.shape[d] if n is None else n, what, _WHY)
     x = Complex(*[_sized(v, n, d) for v in x])
     n = x.re.shape[d]
     last = x.re.ndim - 1
@@ -113,7 +121,7 @@ def rfft(x, n=None, axis=-1, norm=None):
     """The first n // 2 + 1 elements of fft of a real tensor; the others are their conjugates."""
     x = float_tensors(x)[0]
     d = axis_of(axis, x.ndim, "rfft")
-    n = x.shape[d] if n is None else n
+    n = static_size(x.shape[d] if n is None else n, f"rfft of {x.type_str()} along axis {d}", _WHY)
     out = fft(x, n, d, norm)
     return Complex(*[_nabla.slice_axis(v, d, 0, n // 2 + 1) for v in out])
 
@@ -123,6 +131,7 @@ def irfft(x, n=None, axis=-1, norm=None):
     x = as_complex(x)
     d = axis_of(axis, x.re.ndim, "irfft")
     n = 2 * (x.re.shape[d] - 1) if n is None else n
+    n = static_size(n, f"irfft of {x.re.type_str()} along axis {d}", _WHY)
     half = n // 2 + 1
     re, im = [_sized(v, half, d) for v in x]
     rest = n - half
@@ -200,11 +209,19 @@ def irfft2(x, s=None, axes=(-2, -1), norm=None):
 
 def fftfreq(n, d=1.0):
     """Frequencies of fft's elements: 0, 1, ..., -2, -1, each divided by n d."""
+    if isinstance(n, _nabla.Dim):
+        place = places_in(n, _nabla.DType.float64)
+        first = emit1("lt", [place, (n + 1) // 2], {})
+        place = emit1("select", [first, place, emit1("sub", [place, n], {})], {})
+        return astype(place / (asarray(n, place.dtype) * d), default_float())
     return asarray([(k if k < (n + 1) // 2 else k - n) / (n * d) for k in range(n)])
 
 
 def rfftfreq(n, d=1.0):
     """Frequencies of rfft's elements."""
+    if isinstance(n, _nabla.Dim):
+        place = places_in(n // 2 + 1, _nabla.DType.float64)
+        return astype(place / (asarray(n, place.dtype) * d), default_float())
     return asarray([k / (n * d) for k in range(n // 2 + 1)])
 
 

@@ -7,9 +7,9 @@ from . import _nabla
 from ._core import asarray
 from .ops import binary as _binary
 from .ops import reduction as _reduction
-from .ops._common import axis_of, count_of, float_tensors
+from .ops._common import all_static, axis_of, bounds_of, count_of, decided, float_tensors, same_size, static_size
 from .ops.binary import cross, inner, kron, matmul, outer, tensordot, vdot  # noqa: F401
-from .ops.creation import diag_embed, diagonal
+from .ops.creation import diag_embed, diagonal, eye, one_hot, trace_of
 from .ops.view import matrix_transpose
 
 _emit = _nabla.emit
@@ -24,8 +24,17 @@ def _matrix(x, what):
 
 def _square(x, what):
     x = _matrix(x, what)
-    if x.shape[-1] != x.shape[-2]:
+    square = same_size(x.shape[-1], x.shape[-2])
+    if square is False:
         _nabla.fail(204, f"{what}: {x.type_str()} is not square")
+    decided(square, what, f"{x.type_str()} is square")
+    return x
+
+
+def _of_known_size(x, what):
+    """Matrices as they are. Raises Error (E0204) if their sizes are known only at run time."""
+    for size in x.shape[-2:]:
+        static_size(size, f"{what} of {x.type_str()}", "the algorithm depends on the size of the matrices")
     return x
 
 
@@ -89,12 +98,12 @@ def inv(a):
 
 def det(a):
     """The determinant: [...]."""
-    return _nabla.det(_square(a, "det"))
+    return _nabla.det(_of_known_size(_square(a, "det"), "det"))
 
 
 def slogdet(a):
     """(sign, log of the magnitude) of the determinant, which may itself be out of range."""
-    return tuple(_nabla.slogdet(_square(a, "slogdet")))
+    return tuple(_nabla.slogdet(_of_known_size(_square(a, "slogdet"), "slogdet")))
 
 
 def lstsq(a, b):
@@ -105,7 +114,7 @@ def lstsq(a, b):
 
 def pinv(a, rcond=None):
     """The pseudoinverse; singular values up to `rcond` times the largest count as 0 (None: by size and precision)."""
-    return _nabla.pinv(_matrix(a, "pinv"), -1.0 if rcond is None else float(rcond))
+    return _nabla.pinv(_of_known_size(_matrix(a, "pinv"), "pinv"), -1.0 if rcond is None else float(rcond))
 
 
 def qr(a, mode="reduced"):
@@ -163,7 +172,7 @@ def _flat_matrix(a, split, what):
     """a as a matrix whose rows are its first `split` dimensions, with the sizes of both parts."""
     rows, columns = list(a.shape[:split]), list(a.shape[split:])
     m, n = count_of(rows), count_of(columns)
-    if m != n:
+    if same_size(m, n) is not True:
         _nabla.fail(204, f"{what}: {a.type_str()} is no square matrix when its first {split} dimensions are the rows: "
                          f"{m} by {n}")
     return _emit("reshape", [a], {"shape": [m, n]})[0], rows, columns
@@ -205,9 +214,9 @@ def lu(a):
     """(P, L, U) with a = P L U, P a permutation matrix and L with ones on its diagonal."""
     both, order = lu_factor(a)
     n = both.shape[-1]
-    eye = _nabla.eye(n, n, both.dtype)
-    low = _emit("add", [_nabla.tril(both, -1), _nabla.broadcast_to(eye, list(both.shape))], {})[0]
-    p = matrix_transpose(_nabla.one_hot(order, n, both.dtype))
+    unit = eye(n, dtype=both.dtype)
+    low = _emit("add", [_nabla.tril(both, -1), _nabla.broadcast_to(unit, list(both.shape))], {})[0]
+    p = matrix_transpose(one_hot(order, n, both.dtype))
     return p, low, _nabla.triu(both, 0)
 
 
@@ -242,7 +251,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
 
 def trace(a):
     """The sum of the diagonal."""
-    return _nabla.trace_of(asarray(a))
+    return trace_of(a)
 
 
 def matrix_power(a, n):
@@ -257,7 +266,7 @@ def matrix_power(a, n):
         n >>= 1
         if n:
             a = _nabla.matmul(a, a)
-    return _nabla.broadcast_to(_nabla.eye(a.shape[-1], a.shape[-1], a.dtype), list(a.shape)) if out is None else out
+    return _nabla.broadcast_to(eye(a.shape[-1], dtype=a.dtype), list(a.shape)) if out is None else out
 
 
 def matrix_rank(a, rtol=None):
@@ -267,9 +276,14 @@ def matrix_rank(a, rtol=None):
         return _nabla.full(list(s.shape[:-1]), 0.0, _nabla.DType.int32)
     digits = {2: 2.0 ** -10, 4: 2.0 ** -23, 8: 2.0 ** -52}[s.dtype.itemsize]
     a = asarray(a)
-    limit = max(a.shape[-2:]) * digits if rtol is None else rtol
+    if rtol is None:
+        rows, columns = a.shape[-2:]
+        limit = max(rows, columns) * digits if all_static([rows, columns]) else _binary.mul(
+            _binary.maximum(rows, columns), digits)
+    else:
+        limit = float(rtol)
     top = _reduction.max(s, -1, True)
-    return _reduction.sum(_binary_greater(s, _binary.mul(top, float(limit))), -1)
+    return _reduction.sum(_binary_greater(s, _binary.mul(top, limit)), -1)
 
 
 def _binary_greater(x, y):
@@ -294,6 +308,7 @@ def multi_dot(matrices):
     n = len(matrices)
     sizes = [m.shape[0] if m.ndim == 2 else 1 for m in matrices] + [
         matrices[-1].shape[-1] if matrices[-1].ndim == 2 else 1]
+    sizes = [bounds_of(size)[1] for size in sizes]  # the largest, if they are known only at run time
     cost, cut = [[0] * n for _ in range(n)], [[0] * n for _ in range(n)]
     for length in range(1, n):
         for i in range(n - length):
@@ -316,7 +331,7 @@ def expm(a):
     from .transforms import stop_gradient, while_loop
     a = _square(a, "expm")
     n = a.shape[-1]
-    eye = _nabla.broadcast_to(_nabla.eye(n, n, a.dtype), list(a.shape))
+    unit = _nabla.broadcast_to(eye(n, dtype=a.dtype), list(a.shape))
     norms = _nabla.unsqueeze(_nabla.unsqueeze(matrix_norm(stop_gradient(a), 1), -1), -1)
     b = [64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
          670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1]
@@ -338,9 +353,9 @@ def expm(a):
     x6 = _nabla.matmul(x4, x2)
     odd = _nabla.matmul(x, _binary.add(
         _nabla.matmul(x6, combined([(b[13], x6), (b[11], x4), (b[9], x2)])),
-        combined([(b[7], x6), (b[5], x4), (b[3], x2), (b[1], eye)])))
+        combined([(b[7], x6), (b[5], x4), (b[3], x2), (b[1], unit)])))
     even = _binary.add(_nabla.matmul(x6, combined([(b[12], x6), (b[10], x4), (b[8], x2)])),
-                       combined([(b[6], x6), (b[4], x4), (b[2], x2), (b[0], eye)]))
+                       combined([(b[6], x6), (b[4], x4), (b[2], x2), (b[0], unit)]))
     out = _nabla.solve(_binary.sub(even, odd), _binary.add(even, odd))
 
     def square(state):

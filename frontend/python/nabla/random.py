@@ -17,59 +17,15 @@ every time: it is an error there. Keyless draws belong to the thread that calls.
 import functools
 import math
 import operator
-import threading
 
 from . import _nabla
-from ._core import DType, Error, Tensor, asarray, astype, default_float, dtype_of, inexact
+from ._core import DType, Tensor, asarray, astype, check_range, default_float, dtype_of, inexact
+from ._keys import PRNGKey, bits, fold_in, get_state, key, next_key, seed, set_state, split
+from ._keys import checked as _key
 from .ops import binary as _binary
-from .ops._common import axis_of, check_interval, count_of, emit1, filled, float_tensors, sizes_of
-
-_SPLIT = 0x73706C69  # of split: its children are not those of fold_in with small numbers
-
-
-def key(seed):
-    """The key of an integer seed of 64 bits: its high and low half, as `nabla-run --seed` fills inputs `seed`."""
-    if not -1 << 63 <= operator.index(seed) < 1 << 64:
-        raise ValueError(f"key: the seed {seed} does not fit into 64 bits")
-    seed = operator.index(seed) & 0xFFFFFFFFFFFFFFFF
-    return asarray([seed >> 32, seed & 0xFFFFFFFF], DType.uint32)
-
-
-PRNGKey = key
-
-
-def _key(k):
-    k = asarray(k)
-    if k.dtype != DType.uint32 or k.shape != (2,):
-        raise TypeError(f"a key is a uint32 tensor of two words, from nabla.random.key(seed), split or fold_in; got "
-                        f"{k.type_str()}")
-    return k
-
-
-def fold_in(key, data):
-    """A new key for each integer `data` (a Python int or an integer scalar, of which the low 32 bits count)."""
-    if not isinstance(data, Tensor):
-        data = asarray(operator.index(data) & 0xFFFFFFFF, DType.uint32)
-    return emit1("rng_fold_in", [_key(key), astype(data, DType.uint32)], {})
-
-
-def split(key, num=2):
-    """`num` independent keys, as the rows of a uint32 tensor [num, 2]: words of a stream of its own."""
-    return emit1("rng_bits", [fold_in(key, _SPLIT)], {"shape": [num, 2]})
-
-
-def bits(key, shape=(), dtype="uint32"):
-    """Uniform 32-bit words: uint32, or uint64 of two of them."""
-    shape, dtype = sizes_of(shape, "bits"), dtype_of(dtype)
-    if dtype == DType.uint64:
-        words = emit1("rng_bits", [_key(key)], {"shape": shape + [2]})
-        low, high = [astype(w, DType.uint64) for w in _nabla.unbind(words, len(shape))]
-        return emit1("or", [emit1("shift_left", [high, 32], {}), low], {})
-    words = emit1("rng_bits", [_key(key)], {"shape": shape})
-    if not dtype.is_integer() or dtype.itemsize > 4:
-        raise TypeError(f"bits: {dtype} is none of the unsigned integers")
-    return astype(words, dtype)
-
+from .ops._common import (
+    axis_of, bounds_of, check_interval, count_of, decided, emit1, filled, float_tensors, require_at_least,
+    same_size, sizes_of, static_size)
 
 def _float_type(dtype):
     return default_float() if dtype is None else dtype_of(dtype)
@@ -136,10 +92,21 @@ def bernoulli(key, p=0.5, shape=None):
 def randint(key, shape=(), minval=0, maxval=None, dtype="int32"):
     """Integers in [minval, maxval), ints of the dtype at most 2^31 - 1 apart; randint(key, shape, n) is in [0, n)."""
     minval, maxval = (0, minval) if maxval is None else (minval, maxval)
-    minval, maxval, dtype = operator.index(minval), operator.index(maxval), dtype_of(dtype)
+    shape, dtype = sizes_of(shape, "randint"), dtype_of(dtype)
+    if any(isinstance(v, _nabla.Dim) for v in (minval, maxval)):
+        return _randint_of_sizes(key, shape, minval, maxval, dtype)
+    minval, maxval = operator.index(minval), operator.index(maxval)
     check_interval(minval, maxval, dtype, "randint")
-    out = _nabla.randint(_key(key), sizes_of(shape, "randint"), 0, maxval - minval)
+    out = _nabla.randint(_key(key), shape, 0, maxval - minval)
     return _binary.add(astype(out, dtype), asarray(minval, dtype)) if minval else astype(out, dtype)
+
+
+def _randint_of_sizes(key, shape, minval, maxval, dtype):
+    """randint between sizes that are known only at run time: the same numbers as between ints."""
+    require_at_least(maxval - minval, 1, f"randint in [{minval}, {maxval})")
+    check_range(bounds_of(minval)[0], bounds_of(maxval)[1] - 1, dtype)
+    out = emit1("rem", [bits(key, shape, "uint64"), maxval - minval], {})
+    return _binary.add(astype(out, dtype), asarray(minval, dtype))
 
 
 def gumbel(key, shape=(), dtype=None):
@@ -158,7 +125,7 @@ def categorical(key, logits, axis=-1, shape=None):
         shape = sizes_of(shape, "categorical")
         rest = [s for i, s in enumerate(logits.shape) if i != d]
         more = shape[:len(shape) - len(rest)]
-        if shape[len(more):] != rest:
+        if len(shape) < len(rest) or not all(same_size(n, m) for n, m in zip(shape[len(more):], rest)):
             _nabla.fail(204, f"categorical: the shape {tuple(shape)} does not end in {tuple(rest)}, of "
                              f"{logits.type_str()}")
         logits = _nabla.broadcast_to(logits, more + list(logits.shape))
@@ -167,12 +134,12 @@ def categorical(key, logits, axis=-1, shape=None):
 
 
 def permutation(key, x, axis=0):
-    """0 ... x-1 in random order, int32, for an int; the slices of a tensor along an axis in random order."""
-    if isinstance(x, int):
-        return _nabla.permutation(_key(key), x)
+    """0 ... x-1 in random order, int32, for an int or a size; the slices of a tensor along an axis in random order."""
+    if isinstance(x, (int, _nabla.Dim)):
+        return emit1("argsort", [emit1("rng_bits", [_key(key)], {"shape": [x]})], {"axis": 0})
     x = asarray(x)
     d = axis_of(axis, x.ndim, "permutation")
-    return _nabla.take(x, _nabla.permutation(_key(key), x.shape[d]), d)
+    return _nabla.take(x, permutation(key, x.shape[d]), d)
 
 
 shuffle = permutation
@@ -181,19 +148,21 @@ shuffle = permutation
 def choice(key, a, shape=(), replace=True, p=None, axis=0):
     """Slices of `a` along an axis (or ints below a), with or without replacement, with probabilities p (equal ones)."""
     shape = sizes_of(shape, "choice")
-    n = a if isinstance(a, int) else asarray(a).shape[axis_of(axis, asarray(a).ndim, "choice")]
+    whole = isinstance(a, (int, _nabla.Dim))
+    n = a if whole else asarray(a).shape[axis_of(axis, asarray(a).ndim, "choice")]
     count = count_of(shape)
     if replace and p is None:
         places = randint(key, shape, 0, n)
     elif replace:
         places = categorical(key, emit1("log", [float_tensors(p)[0]], {}), shape=shape)
     else:
-        if count > n:
+        static_size(count, "choice without replacement", "it is the number of results of top_k")
+        if decided(count > n, "choice without replacement", f"{count} > {n}"):
             _nabla.fail(204, f"choice: {count} of {n} without replacement")
         scores = gumbel(key, (n,)) if p is None else _binary.add(
             gumbel(key, (n,)), emit1("log", [float_tensors(p)[0]], {}))
         places = emit1("reshape", [_nabla.emit("top_k", [scores], {"k": count, "axis": 0})[1]], {"shape": shape})
-    return places if isinstance(a, int) else _nabla.take(asarray(a), places, axis_of(axis, asarray(a).ndim, "choice"))
+    return places if whole else _nabla.take(asarray(a), places, axis_of(axis, asarray(a).ndim, "choice"))
 
 
 def exponential(key, shape=(), dtype=None):
@@ -535,39 +504,6 @@ def dropout(key, x, rate):
 
 
 # ---- Without a key
-
-
-class _Global(threading.local):
-    def __init__(self):
-        self.seed, self.draws = 0, 0
-
-
-_global = _Global()
-
-
-def seed(n=0):
-    """Begins the numbers without a key anew, for this thread."""
-    _global.seed, _global.draws = operator.index(n), 0
-
-
-def get_state():
-    """(seed, number of draws) of this thread; set_state goes back to it."""
-    return _global.seed, _global.draws
-
-
-def set_state(state):
-    """Continues where get_state was called."""
-    _global.seed, _global.draws = [operator.index(v) for v in state]
-
-
-def next_key():
-    """A key of the global sequence, which advances. Raises Error in functions that are compiled or repeated."""
-    if _nabla.is_tracing():
-        raise Error("a random number without a key inside of a traced function: it would be the same at every call. "
-                    "Pass a key, nabla.random.normal(key, shape), and split or fold_in it for every step")
-    n = _global.draws
-    _global.draws += 1
-    return fold_in(fold_in(key(_global.seed), n >> 32), n)
 
 
 def keyless_uniform(shape=(), low=0.0, high=1.0, dtype=None):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy
 
-    from ._nabla import Size
+    from ._nabla import Dim, Size
     from .fft import Complex
     from .nn.selectors import Selector
 
@@ -44,8 +44,8 @@ class _Named(Protocol):
     def name(self) -> str: ...
 
 
-# Tensors, numbers, nested sequences of them, and arrays.
-ArrayLike = Union[Tensor, float, Sequence[Any], SupportsArray, SupportsDLPack, "memoryview", "array.array[Any]"]
+# Tensors, numbers, sizes that are known only at run time, nested sequences of them, and arrays.
+ArrayLike = Union[Tensor, "Dim", float, Sequence[Any], SupportsArray, SupportsDLPack, "memoryview", "array.array[Any]"]
 DTypeLike = Union[DType, str, type[Any], _Named]
 DeviceLike = Union[Device, str]
 ShapeLike = Union["Size", Sequence["Size"]]

@@ -38,13 +38,16 @@ Status require_rows(const InferContext& ctx, int operand, std::string_view const
 InferResult infer_cross_entropy(const InferContext& ctx) {
   NABLA_TRY(check_logits(ctx));
   NABLA_TRY(require_rows(ctx, 1, "C4"));
-  Type row(ctx.operands[0].dtype, loss_shape(ctx.shape(0)));
-  return Types{row, row};
+  const DType dtype = ctx.operands[0].dtype;
+  const Shape rows = loss_shape(ctx.shape(0));
+  return Types{Type(dtype, rows), Type(accumulation_type(dtype), rows)};
 }
 
 InferResult infer_cross_entropy_grad(const InferContext& ctx) {
   NABLA_TRY(check_logits(ctx));
-  for (int i : {2, 3}) NABLA_TRY(ctx.require_same_dtype(0, i, "C1"));
+  NABLA_TRY(ctx.require_same_dtype(0, 3, "C1"));
+  if (const DType lse = ctx.operands[2].dtype, sums = accumulation_type(ctx.operands[0].dtype); lse != sums)
+    return ctx.fail(Code::kDTypeMismatch, "C1", "logsumexp is {}, expected {}", name_of(lse), name_of(sums));
   for (int i : {1, 2, 3}) NABLA_TRY(require_rows(ctx, i, "C4"));
   return Types{ctx.operands[0]};
 }
@@ -62,10 +65,9 @@ Literals reference_cross_entropy(const EvalContext& ctx) {
       if (std::isnan(v) || v > top) top = v;
     }
     for (int64_t i = 0; i < classes; ++i) sum += std::exp(x.get(row * classes + i) - top);
-    double total = top + std::log(sum);
     int64_t label = labels.get_i(row);
-    lse.set(row, total);
-    loss.set(row, is_class(label, classes) ? total - x.get(row * classes + label) : kNan);
+    lse.set(row, top + std::log(sum));
+    loss.set(row, is_class(label, classes) ? top - x.get(row * classes + label) + std::log(sum) : kNan);
   }
   return {loss, lse};
 }
@@ -96,10 +98,12 @@ std::vector<Val> decompose_cross_entropy(DecomposeContext& ctx) {
   DType dtype = ctx.operand(0).dtype();
   Val top = apply("stop_gradient", reduce_max(x, axes));
   Val e = apply("exp", x - broadcast_along(top, x.shape(), axes));
-  Val lse = top + apply("log", reduce_sum(e, axes)), hot = one_hot(x, ctx.operand(1));
+  Val log_sum = apply("log", reduce_sum(e, axes)), hot = one_hot(x, ctx.operand(1));
   Val picked = reduce_sum(select(hot, x, ctx.b.zeros_like(x)), axes);
   Val valid = ctx.b.op("reduce_or", {hot}, {{"axes", axes}});
-  return {convert(select(valid, lse - picked, ctx.b.like(lse, kNan)), dtype), convert(lse, dtype)};
+  // The difference of two logits comes first: beside large logits the logarithm would be rounded away.
+  Val loss = select(valid, (top - picked) + log_sum, ctx.b.like(log_sum, kNan));
+  return {convert(loss, dtype), top + log_sum};
 }
 
 std::vector<Val> decompose_cross_entropy_grad(DecomposeContext& ctx) {
@@ -125,14 +129,15 @@ Fragment access_cross_entropy(const TypedOp& op) {
   Expr x = load_wide(op, 0, kernel_ir::axes_as_indices(all));
   int top = f.reduce("top", x->dtype, rows, Combiner::kMax, {last}, x);
   int sum = f.reduce("sum", x->dtype, rows, Combiner::kSum, {last}, unary("exp", x - f.at(top)));
-  int lse = define(f, "lse", rows, f.at(top) + unary("log", f.at(sum)));
+  int log_sum = define(f, "log_sum", rows, unary("log", f.at(sum)));
   std::vector<Expr> at = kernel_ir::axes_as_indices(rows);
   Expr label = kernel_ir::convert(DType::kI64, load_operand(op, 1, at));
   at.push_back(label);
   Expr picked = kernel_ir::guarded_load(dtype, 0, at, inside(label, op.operands[0].shape.back()),
                                         kernel_ir::constant(dtype, kNan));
-  int loss = define(f, "loss", rows, kernel_ir::convert(dtype, f.at(lse) - kernel_ir::convert(x->dtype, picked)));
-  f.results = {loss, round_definition(f, lse, dtype, "lse_out")};
+  Expr behind = f.at(top) - kernel_ir::convert(x->dtype, picked);
+  int loss = define(f, "loss", rows, kernel_ir::convert(dtype, behind + f.at(log_sum)));
+  f.results = {loss, define(f, "lse", rows, f.at(top) + f.at(log_sum))};
   return f;
 }
 
@@ -157,7 +162,7 @@ std::vector<MaybeVal> vjp_cross_entropy(VjpContext& ctx) {
   if (ctx.cotangents[0]) out[0] = ctx.b.op("cross_entropy_grad", {x, ctx.operand(1), lse, ctx.ct(0)});
   if (ctx.cotangents[1]) {
     auto rows = [&](Val v) { return broadcast_along(v, x.shape(), {x.rank() - 1}); };
-    out[0] = add_maybe(out[0], apply("exp", x - rows(lse)) * rows(ctx.ct(1)));
+    out[0] = add_maybe(out[0], convert(apply("exp", wide(x) - rows(lse)) * rows(ctx.ct(1)), x.dtype()));
   }
   return out;
 }
@@ -200,10 +205,11 @@ OpDef cross_entropy() {
       .doc =
           "Per row the negative log-likelihood of its label under softmax of the logits: logsumexp(logits) - "
           "logits[label]. The largest logit is subtracted first, so that nothing overflows. A label outside of the "
-          "classes gives NaN, as loss and as gradient. logsumexp is a result for the backward op.",
+          "classes gives NaN, as loss and as gradient. logsumexp is a result for the backward op, in f32 for 8- and 16-bit "
+          "floats, whose rounding would distort the gradient.",
       .operands = {{"logits", "[rows..., classes]"}, {"labels", "integers [rows...]"}},
       .attrs = {},
-      .results = {{"loss", "per row"}, {"logsumexp", "per row", true}},
+      .results = {{"loss", "per row"}, {"logsumexp", "per row, in the accumulation dtype", true}},
       .constraints = {{"C1", "logits are floating"},
                       {"C2", "labels are integers"},
                       {"C3", "logits have a last dimension of at least one class"},
@@ -255,7 +261,7 @@ OpDef cross_entropy_grad() {
                    {"ct", "cotangent of the loss, per row"}},
       .attrs = {},
       .results = {{"dlogits", "shaped like logits"}},
-      .constraints = {{"C1", "logits are floating; logsumexp and ct have their dtype"},
+      .constraints = {{"C1", "logits are floating; ct has their dtype, logsumexp their accumulation dtype"},
                       {"C2", "labels are integers"},
                       {"C3", "logits have a last dimension of at least one class"},
                       {"C4", "labels, logsumexp and ct have the shape of the rows"}},

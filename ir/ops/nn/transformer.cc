@@ -271,17 +271,28 @@ Literals reference_logsumexp(const EvalContext& ctx) {
   return {out};
 }
 
-std::vector<Val> decompose_logsumexp(DecomposeContext& ctx) {
-  Val x = wide(ctx.operand(0));
-  Ints axes = {ctx.attrs().get_int("axis")};
-  Val top = apply("stop_gradient", reduce_max(x, axes));
-  top = select(apply("is_finite", top), top, ctx.b.zeros_like(top));
-  Val sum = reduce_sum(apply("exp", x - broadcast_along(top, x.shape(), axes)), axes);
-  return {convert(top + apply("log", sum), ctx.operand(0).dtype())};
+/// Terms of the sum, of which the largest is 1, and the sum. Both are in the accumulation dtype.
+struct Terms {
+  Val top, each, sum;
+};
+Terms terms_of(Val x, int64_t axis) {
+  x = wide(x);
+  Val top = apply("stop_gradient", reduce_max(x, {axis}));
+  top = select(apply("is_finite", top), top, x.b->zeros_like(top));
+  Val each = apply("exp", x - broadcast_along(top, x.shape(), {axis}));
+  return {top, each, reduce_sum(each, {axis})};
 }
 
-/// Softmax of x along the op's axis, from the result.
-Val shares(Val x, Val y, int64_t axis) { return apply("exp", x - broadcast_along(y, x.shape(), {axis})); }
+/// Softmax of x along the axis, in the accumulation dtype. The op's result is not used: it is rounded, and so would the shares be.
+Val shares(Val x, int64_t axis) {
+  const Terms terms = terms_of(x, axis);
+  return terms.each / broadcast_along(terms.sum, x.shape(), {axis});
+}
+
+std::vector<Val> decompose_logsumexp(DecomposeContext& ctx) {
+  const Terms terms = terms_of(ctx.operand(0), ctx.attrs().get_int("axis"));
+  return {convert(terms.top + apply("log", terms.sum), ctx.operand(0).dtype())};
+}
 
 OpDef logsumexp() {
   auto example = [](Shape shape, int64_t axis) {
@@ -299,11 +310,12 @@ OpDef logsumexp() {
   op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
     int64_t axis = ctx.attrs().get_int("axis");
     Val x = ctx.operand(0);
-    return {shares(x, ctx.result(), axis) * broadcast_along(ctx.ct(), x.shape(), {axis})};
+    return {convert(shares(x, axis) * broadcast_along(wide(ctx.ct()), x.shape(), {axis}), x.dtype())};
   };
   op.jvp = [](JvpContext& ctx) -> std::vector<MaybeVal> {
     int64_t axis = ctx.attrs().get_int("axis");
-    return {reduce_sum(shares(ctx.operand(0), ctx.result(), axis) * ctx.tangent(0), {axis})};
+    Val x = ctx.operand(0);
+    return {convert(reduce_sum(shares(x, axis) * wide(ctx.tangent(0)), {axis}), x.dtype())};
   };
   op.batch = batch_shifting({"axis"});
   op.factors = [](const TypedOp& t) {

@@ -11,7 +11,13 @@ emit = _nabla.emit
 
 
 def emit1(name, operands, attributes):
-    """The only result of an op."""
+    """The only result of an op. Operands are tensors, numbers, and sizes, which take the dtype of a tensor beside them.
+    """
+    for x in operands:
+        if isinstance(x, _nabla.Dim):
+            dtype = next((t.dtype for t in operands if isinstance(t, Tensor)), None)
+            operands = [asarray(t, dtype) if isinstance(t, _nabla.Dim) else t for t in operands]
+            break
     return emit(name, operands, attributes)[0]
 
 
@@ -128,6 +134,83 @@ def filled(a, shape, what):
 def all_static(sizes):
     """Whether all sizes are known now."""
     return all(isinstance(s, int) for s in sizes)
+
+
+# ---- Sizes that are known only at run time. An int is a size whose bounds are equal.
+
+
+def bounds_of(size):
+    """The least and the largest value of a size, as a pair."""
+    return size.bounds if isinstance(size, _nabla.Dim) else (size, size)
+
+
+def same_size(a, b):
+    """Whether two sizes are equal. None: neither their form nor their bounds decide it."""
+    low, high = bounds_of(a - b)
+    return True if low == high == 0 else None if low <= 0 <= high else False
+
+
+def decided(comparison, what, claim):
+    """A comparison of sizes as a Python bool. Raises Error (E0207) if it is known only at run time.
+
+    Example: decided(n <= m, "diagonal", f"{n} <= {m}").
+    """
+    if isinstance(comparison, bool):
+        return comparison
+    _nabla.fail(207, f"{what}: whether {claim} is known only at run time",
+                "give `dynamic_dims` tighter bounds, (name, min, max), or equal sizes the same name")
+
+
+def require_decided_equal(a, b, what):
+    """Raises Error (E0207) if whether two sizes are equal is known only at run time."""
+    decided(same_size(a, b) is not None or None, what, f"the sizes {a} and {b} are equal")
+
+
+def smaller_size(a, b, what):
+    """The smaller one of two sizes. Raises Error (E0207) if their bounds do not decide which one that is."""
+    return a if decided(a <= b, what, f"{a} <= {b}") else b
+
+
+def larger_size(a, b, what):
+    """The larger one of two sizes. Raises Error (E0207) if their bounds do not decide which one that is."""
+    return b if decided(a <= b, what, f"{a} <= {b}") else a
+
+
+def is_one(size, what):
+    """Whether a size is 1. Raises Error (E0207) if it is known only at run time."""
+    return decided(same_size(size, 1), what, f"{size} is 1")
+
+
+def require_at_least(size, least, what):
+    """Raises Error (E0207) unless the bounds of a size are at least the int `least`."""
+    if bounds_of(size)[0] < least:
+        _nabla.fail(207, f"{what}: the size is {size}, which may be less than {least}",
+                    "give `dynamic_dims` a larger minimum: (name, min, max)")
+
+
+def static_size(size, what, why):
+    """A size as an int. Raises Error (E0204) for one that is known only at run time; `why` completes the sentence."""
+    if isinstance(size, _nabla.Dim):
+        _nabla.fail(204, f"{what}: the size {size} is known only at run time, and {why}",
+                    "leave the dimension out of `dynamic_dims`: each of its sizes is compiled then")
+    return operator.index(size)
+
+
+def require_size(x, size, what):
+    """Raises Error (E0204) if `size` is None and x is traced: the number of results depends on the elements of x."""
+    if size is None and x.is_traced:
+        _nabla.fail(204, f"{what} of the traced {x.type_str()} needs a size: how many elements there are is known "
+                         "only at run time")
+
+
+def places_in(count, dtype=DType.int32):
+    """0, 1, ..., count - 1."""
+    return emit1("iota", [], {"shape": [count], "axis": 0, "dtype": dtype})
+
+
+def along(vector, d, ndim):
+    """A vector as a tensor of `ndim` dimensions, of which dimension d is the vector's and all others are 1."""
+    return emit1("reshape", [vector], {"shape": [vector.shape[0] if i == d else 1 for i in range(ndim)]})
 
 
 def cut(x, axis, start, stop):

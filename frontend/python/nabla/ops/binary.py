@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import Tensor, asarray, astype, inexact, operand, promoted
-from ._common import emit1, float_tensors, tensors
+from ._common import emit1, float_tensors, static_size, tensors
 
 
 def add(x, y):
@@ -295,8 +295,8 @@ def einsum_path(spec, *operands, optimize="greedy"):
     import numpy
     shapes = [asarray(x).shape for x in operands]
     for shape in shapes:
-        if not all(isinstance(n, int) for n in shape):
-            raise TypeError(f"einsum_path: the shape {tuple(shape)} has a size that is known only at run time")
+        for n in shape:
+            static_size(n, "einsum_path", "the order follows from it")
     arrays = [numpy.broadcast_to(numpy.float32(0), shape) for shape in shapes]
     try:
         return numpy.einsum_path(spec, *arrays, optimize=optimize)

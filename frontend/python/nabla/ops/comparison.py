@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import Tensor, asarray, operand, promoted
-from ._common import emit1, tensors
+from ._common import emit1, places_in, require_at_least, same_size, tensors
 from .binary import broadcast_arrays
 
 
@@ -92,9 +92,29 @@ def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
 def array_equal(x, y):
     """Whether shapes and all elements are equal: a bool scalar."""
     x, y = asarray(x), asarray(y)
-    if x.shape != y.shape:
+    same = [same_size(n, m) for n, m in zip(x.shape, y.shape)]
+    if x.ndim != y.ndim or False in same:
         return asarray(False)
+    if None in same:
+        return equal_if(x, y, "array_equal", lambda n, m: n == m)
     return _nabla.all(equal(x, y), [], False)
+
+
+def equal_if(x, y, what, condition):
+    """Whether all elements of two tensors of one rank are equal, and their sizes n and m fulfil `condition(n, m)`.
+
+    Sizes may be known only at run time: beyond the end of the shorter dimension, its last element is compared. A wrong
+    result of these comparisons does not matter, because the condition is false then.
+    """
+    holds = asarray(True)
+    for d, (n, m) in enumerate(zip(x.shape, y.shape)):
+        if same_size(n, m):
+            continue
+        require_at_least(n, 1, what), require_at_least(m, 1, what)
+        place = places_in(n + m)
+        x, y = [_nabla.take(t, emit1("minimum", [place, asarray(t.shape[d] - 1, place.dtype)], {}), d) for t in (x, y)]
+        holds = emit1("and", [holds, condition(asarray(n, "int64"), asarray(m, "int64"))], {})
+    return emit1("and", [holds, _nabla.all(equal(x, y), [], False)], {})
 
 
 eq, ne, gt, ge, lt, le = equal, not_equal, greater, greater_equal, less, less_equal

@@ -5,7 +5,7 @@ Source: the definition of convolution in Dumoulin and Visin, A guide to convolut
 
 from .. import _nabla
 from .._core import asarray
-from ._common import emit1, pair_of, tensors
+from ._common import emit1, pair_of, static_size, tensors
 from .view import permute
 
 _INPUT = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
@@ -159,6 +159,8 @@ def conv3d_transpose(x, filter, *, stride=1, dilation=1, padding=0, output_paddi
 def unfold(x, kernel_size, *, stride=1, padding=0, dilation=1):
     """The windows of x [n, height, width, c] (im2col): [n, height', width', taps, taps, c]. Padding is of zeros."""
     x = asarray(x)
+    for size in x.shape[1:3]:
+        static_size(size, f"unfold of {x.type_str()}", "the windows follow from it")
     return _nabla.unfold(x, *_patches("unfold", kernel_size, stride, padding, dilation))
 
 
@@ -167,6 +169,8 @@ def fold(patches, output_size, *, stride=1, padding=0, dilation=1):
     patches = asarray(patches)
     if patches.ndim != 6:
         _nabla.fail(204, f"fold: {patches.type_str()} is not [n, h, w, taps, taps, c]")
+    for size in patches.shape[1:5]:
+        static_size(size, f"fold of {patches.type_str()}", "the windows follow from it")
     height, width = pair_of(output_size, "fold: output_size", 2, 1)
     return _nabla.fold(patches, height, width, *_patches("fold", list(patches.shape[3:5]), stride, padding, dilation))
 
@@ -184,7 +188,10 @@ def resize(x, size, method="linear", align_corners=False, axes=None):
     """
     x = asarray(x)
     axes = list(range(1, x.ndim - 1)) if axes is None else [a % x.ndim for a in axes]
-    size = [int(s) for s in (size if isinstance(size, (tuple, list)) else [size] * len(axes))]
+    what, why = f"resize of {x.type_str()}", "the weights of the elements follow from it"
+    size = [int(static_size(s, what, why)) for s in (size if isinstance(size, (tuple, list)) else [size] * len(axes))]
+    for axis in axes:
+        static_size(x.shape[axis], what, why)
     if len(size) != len(axes):
         _nabla.fail(204, f"resize: {len(size)} sizes for {len(axes)} axes of {x.type_str()}")
     return _nabla.resize(x, axes, size, method, align_corners)

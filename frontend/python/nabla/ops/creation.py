@@ -7,7 +7,7 @@ import operator
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype, default_float, dtype_of, fits
 from .._mesh import laid_out_like
-from ._common import all_static, emit1, sizes_of
+from ._common import all_static, bounds_of, cut, emit1, places_in, sizes_of, smaller_size, static_size
 
 
 def _placed(x, device):
@@ -147,13 +147,18 @@ def linspace(start, stop, num=50, endpoint=True, dtype=None):
     """`num` numbers from start to stop in equal steps; with `endpoint` stop is the last."""
     dtype = default_float() if dtype is None else dtype_of(dtype)
     steps = num - 1 if endpoint else num
-    place = emit1("iota", [], {"shape": [num], "axis": 0, "dtype": DType.float64})
-    if steps <= 0:
-        return astype(_affine(place, 1, float(start)), dtype)
-    out = _affine(place, (float(stop) - float(start)) / steps, float(start))
+    place = places_in(num, DType.float64)
+    start, stop = [asarray(v, DType.float64) if isinstance(v, _nabla.Dim) else float(v) for v in (start, stop)]
+    if bounds_of(steps)[1] <= 0:
+        return astype(_affine(place, 1, start), dtype)
+    divisor = steps if isinstance(steps, int) else emit1("maximum", [asarray(steps, DType.float64), 1.0], {})
+    out = _affine(place, (stop - start) / divisor, start)
     if endpoint:
-        last = emit1("eq", [place, float(steps)], {})
-        out = emit1("select", [last, _nabla.full([num], float(stop), DType.float64), out], {})
+        last = emit1("eq", [place, asarray(steps, DType.float64)], {})
+        if bounds_of(steps)[0] <= 0:  # the only number is the first one
+            last = emit1("and", [last, emit1("gt", [place, 0.0], {})], {})
+        stop = _nabla.broadcast_to(asarray(stop, DType.float64), [num])
+        out = emit1("select", [last, stop, out], {})
     return astype(out, dtype)
 
 
@@ -165,6 +170,8 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None):
 
 def geomspace(start, stop, num=50, endpoint=True, dtype=None):
     """`num` positive numbers from start to stop in equal ratios."""
+    start, stop = [static_size(v, "geomspace", "the ends are Python numbers") if isinstance(v, _nabla.Dim) else v
+                   for v in (start, stop)]
     powers = linspace(math.log(start), math.log(stop), num, endpoint, DType.float64)
     return astype(emit1("exp", [powers], {}), default_float() if dtype is None else dtype)
 
@@ -198,10 +205,17 @@ def diagonal(x, offset=0):
     x = asarray(x)
     if x.ndim < 2:
         _nabla.fail(204, f"diagonal: {x.type_str()} has no two dimensions")
-    if offset > 0:
-        x = _nabla.slice_axis(x, x.ndim - 1, min(offset, x.shape[-1]), x.shape[-1])
-    elif offset < 0:
-        x = _nabla.slice_axis(x, x.ndim - 2, min(-offset, x.shape[-2]), x.shape[-2])
+    what = f"diagonal of {x.type_str()}"
+    if offset:
+        d = x.ndim - (1 if offset > 0 else 2)
+        x = cut(x, d, smaller_size(abs(offset), x.shape[d], what), x.shape[d])
+    if not all_static(x.shape[-2:]):
+        n, rank = smaller_size(*x.shape[-2:], what), x.ndim
+        x = cut(cut(x, rank - 2, 0, n), rank - 1, 0, n)
+        kept = emit1("eq", [iota(x.shape, rank - 2), iota(x.shape, rank - 1)], {})
+        if x.dtype == DType.bool:
+            return emit1("reduce_or", [emit1("and", [kept, x], {})], {"axes": [rank - 1]})
+        return _nabla.sum(emit1("select", [kept, x, _nabla.full(x.shape, 0.0, x.dtype)], {}), [rank - 1], False)
     if x.dtype == DType.bool:  # it is a sum
         return astype(_nabla.diagonal(astype(x, DType.int32)), DType.bool)
     return _nabla.diagonal(x)
@@ -214,7 +228,12 @@ def diag_embed(x):
 
 def trace_of(x):
     """The sum of the diagonal of the last two dimensions (numpy.trace; nabla.trace prints programs)."""
-    return _nabla.trace_of(asarray(x))
+    x = asarray(x)
+    if x.ndim < 2 or all_static(x.shape[-2:]):
+        return _nabla.trace_of(x)
+    row, column = iota(x.shape, x.ndim - 2), iota(x.shape, x.ndim - 1)
+    kept = emit1("select", [emit1("eq", [row, column], {}), x, _nabla.full(x.shape, 0.0, x.dtype)], {})
+    return _nabla.sum(kept, [x.ndim - 2, x.ndim - 1], False)
 
 
 def triu(x, k=0):
@@ -279,8 +298,13 @@ def one_hot(labels, num_classes, dtype=None, axis=-1):
 def hann_window(window_length, periodic=True, dtype=None, device=None):
     """0.5 - 0.5 cos(2 pi i / n) for i below n = window_length, divided by n - 1 instead unless periodic."""
     n = window_length
-    place = emit1("iota", [], {"shape": [n], "axis": 0, "dtype": DType.float64})
-    turn = emit1("cos", [emit1("mul", [place, 2 * math.pi / max(n if periodic else n - 1, 1)], {})], {})
+    place, period = places_in(n, DType.float64), n if periodic else n - 1
+    if isinstance(period, int):
+        angle = emit1("mul", [place, 2 * math.pi / max(period, 1)], {})
+    else:
+        period = emit1("maximum", [asarray(period, DType.float64), 1.0], {})
+        angle = emit1("div", [emit1("mul", [place, 2 * math.pi], {}), period], {})
+    turn = emit1("cos", [angle], {})
     out = emit1("sub", [0.5, emit1("mul", [turn, 0.5], {})], {})
     return _placed(astype(out, default_float() if dtype is None else dtype), device)
 

@@ -138,7 +138,9 @@ def summed_by(labels, x, count):
     inside = emit1("lt", [wide, count], {})
     if wide.dtype not in (DType.uint32, DType.uint64):
         inside = emit1("and", [inside, emit1("ge", [wide, 0], {})], {})
-    places = emit1("select", [inside, wide, _nabla.full(wide.shape, float(count), wide.dtype)], {})
+    beyond = _nabla.broadcast_to(asarray(count, wide.dtype), list(wide.shape)) if isinstance(count, _nabla.Dim) \
+        else _nabla.full(wide.shape, float(count), wide.dtype)
+    places = emit1("select", [inside, wide, beyond], {})
     half = x.dtype.is_float() and x.dtype.itemsize < 4
     out = Place(astype(zeros, DType.float32) if half else zeros, (places,)).add(astype(x, DType.float32) if half else x)
     return astype(out, x.dtype)

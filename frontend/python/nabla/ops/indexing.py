@@ -11,7 +11,7 @@ import operator
 
 from .. import _nabla
 from .._core import DType, Error, Tensor, asarray, astype
-from ._common import cut, emit1
+from ._common import cut, emit1, require_at_least
 from .binary import broadcast_shapes
 
 
@@ -106,8 +106,9 @@ def _slice_of(s, n, x):
     if step != 1:
         if ends == [None, None] and step == -1:
             return (-1, None, -1)
-        raise IndexError(f"a slice with step {step} along a dimension of {x.type_str()} whose size is known only at "
-                         "run time: only the step 1 is possible there")
+        _nabla.fail(204, f"a slice with step {step} along a dimension of {x.type_str()} whose size {n} is known only "
+                    "at run time: only the step 1 is possible there, and -1 for all of it",
+                    "x[start + step * nabla.arange(count)] has the same elements")
     start, stop = [e + n if isinstance(e, int) and e < 0 else e for e in ends]
     return (0 if start is None else start, n if stop is None else stop, 1)
 
@@ -149,6 +150,9 @@ def _plan(x, index, what):
             place = operator.index(i)
             if isinstance(n, int) and not -n <= place < n:
                 raise IndexError(f"index {place} is outside of dimension {len(out)} of {x.type_str()}")
+            if isinstance(n, _nabla.Dim):
+                require_at_least(n, max(place + 1, -place), f"{what} at index {place} of dimension {len(out)} of "
+                                 f"{x.type_str()}")
             place = place + n if place < 0 else place
             out.append(asarray(place, DType.int32) if arrays and isinstance(place, int) else place)
     plan.items = out

@@ -5,9 +5,9 @@ import types
 
 from .. import _nabla
 from .._core import DType, asarray, astype, dtype_of, promote_types
-from ._common import axis_of, count_of, emit1, float_tensors
+from ._common import all_static, axis_of, count_of, emit1, float_tensors
 from .binary import broadcast_arrays, broadcast_shapes, left_shift, logaddexp, pow, right_shift
-from .comparison import array_equal
+from .comparison import array_equal, equal_if
 from .control_flow import where
 from .unary import bitcast, bitwise_not, population_count
 
@@ -205,11 +205,15 @@ def conj(x):
 def array_equiv(x, y):
     """Whether one broadcasts to the other and all elements are equal then: a bool."""
     x, y = asarray(x), asarray(y)
-    try:
-        broadcast_shapes(x.shape, y.shape)
-    except _nabla.Error:
-        return asarray(False)
-    return array_equal(*broadcast_arrays(x, y))
+    if all_static([*x.shape, *y.shape]):
+        try:
+            broadcast_shapes(x.shape, y.shape)
+        except _nabla.Error:
+            return asarray(False)
+        return array_equal(*broadcast_arrays(x, y))
+    rank = max(x.ndim, y.ndim)
+    x, y = [emit1("reshape", [t], {"shape": [1] * (rank - t.ndim) + list(t.shape)}) for t in (x, y)]
+    return equal_if(x, y, "array_equiv", lambda n, m: (n == m) | (n == 1) | (m == 1))
 
 
 def packbits(x, axis=None, bitorder="big"):
@@ -219,7 +223,7 @@ def packbits(x, axis=None, bitorder="big"):
     x, d = _lined(x, axis, "packbits")
     n = x.shape[d]
     x = astype(_nabla.moveaxis(x, d, x.ndim - 1), DType.int32)
-    groups = -(-n // 8)
+    groups = (n + 7) // 8
     x = _nabla.pad(x, asarray(0, x.dtype), [0] * x.ndim, [0] * (x.ndim - 1) + [8 * groups - n])
     x = emit1("reshape", [x], {"shape": [*x.shape[:-1], groups, 8]})
     out = emit1("reduce_sum", [x * asarray(_weights(bitorder), DType.int32)], {"axes": [x.ndim - 1]})

@@ -1,32 +1,37 @@
 """Places of elements: indices of parts of arrays, and elements at such places put in, taken out or moved."""
 
+import functools
 import operator
 
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype
-from ._common import axis_of, count_of, cut, emit1, sizes_of
+from ._common import (
+    all_static, axis_of, count_of, cut, decided, emit1, places_in, require_at_least, require_decided_equal,
+    require_size, same_size, sizes_of, smaller_size, static_size)
 from .binary import broadcast_arrays
 from .indexing import Place, taken
-from .multi_output import split
+from .multi_output import split, unbind
 
 
 def _iota(shape, axis):
     return emit1("iota", [], {"shape": list(shape), "axis": axis, "dtype": DType.int32})
 
 
-def _triangle(n, m, keep):
+def _triangle(n, m, keep, what):
+    n, m = [None if size is None else static_size(size, what, "the number of results follows from it")
+            for size in (n, m)]
     rows = [(i, j) for i in range(n) for j in range(n if m is None else m) if keep(i, j)]
     return tuple(asarray([r[d] for r in rows] or [0], DType.int32)[:len(rows)] for d in (0, 1))
 
 
 def tril_indices(n, k=0, m=None):
     """`(rows, columns)` of the elements up to diagonal k of an [n, m] matrix (m: n)."""
-    return _triangle(n, m, lambda i, j: j - i <= k)
+    return _triangle(n, m, lambda i, j: j - i <= k, "tril_indices")
 
 
 def triu_indices(n, k=0, m=None):
     """`(rows, columns)` of the elements from diagonal k on of an [n, m] matrix (m: n)."""
-    return _triangle(n, m, lambda i, j: j - i >= k)
+    return _triangle(n, m, lambda i, j: j - i >= k, "triu_indices")
 
 
 def tril_indices_from(x, k=0):
@@ -41,8 +46,9 @@ def triu_indices_from(x, k=0):
 
 def mask_indices(n, mask_func, k=0):
     """`(rows, columns)` where mask_func(ones([n, n]), k), such as nabla.triu, is not 0."""
+    n = static_size(n, "mask_indices", "the number of results follows from it")
     mask = mask_func(_nabla.full([n, n], 1.0, DType.float32), k).tolist()
-    return _triangle(n, n, lambda i, j: bool(mask[i][j]))
+    return _triangle(n, n, lambda i, j: bool(mask[i][j]), "mask_indices")
 
 
 def diag_indices(n, ndim=2):
@@ -52,8 +58,10 @@ def diag_indices(n, ndim=2):
 
 def diag_indices_from(x):
     """diag_indices of an array whose dimensions are equal."""
-    if len(set(x.shape)) != 1 or x.ndim < 2:
+    same = [same_size(n, x.shape[0]) for n in x.shape]
+    if False in same or x.ndim < 2:
         _nabla.fail(204, f"diag_indices_from: the dimensions of {x.type_str()} are not equal, two or more")
+    decided(None not in same or None, "diag_indices_from", f"the dimensions of {x.type_str()} are equal")
     return diag_indices(x.shape[0], x.ndim)
 
 
@@ -72,7 +80,9 @@ def ix_(*sequences):
         s = asarray(s)
         if s.ndim != 1:
             _nabla.fail(204, f"ix_: {s.type_str()} is no vector")
-        s = flatnonzero(s) if s.dtype == DType.bool else s
+        if s.dtype == DType.bool:
+            require_size(s, None, "ix_")
+            s = flatnonzero(s)
         out.append(emit1("reshape", [s], {"shape": [s.shape[0] if i == d else 1 for i in range(len(sequences))]}))
     return tuple(out)
 
@@ -107,6 +117,7 @@ def flatnonzero(x, size=None, fill_value=0):
     number, which only values outside of traces have."""
     from .sorting import nonzero
     x = asarray(x)
+    require_size(x, size, "flatnonzero")
     out = nonzero(emit1("reshape", [x], {"shape": [count_of(x.shape)]}), size, fill_value)
     return emit1("reshape", [out], {"shape": [out.shape[0]]})
 
@@ -115,6 +126,7 @@ def extract(condition, x, size=None, fill_value=0):
     """The elements of x where the condition, of as many elements, is not 0."""
     from .sorting import masked_select
     x, condition = asarray(x), asarray(condition)
+    require_size(condition, size, "extract")
     flat = [emit1("reshape", [t], {"shape": [count_of(t.shape)]}) for t in (x, condition)]
     return masked_select(flat[0], astype(flat[1], DType.bool), size, fill_value)
 
@@ -139,8 +151,9 @@ def put(x, places, values):
     flat = emit1("reshape", [x], {"shape": [count_of(x.shape)]})
     n, m = count_of(places.shape), count_of(values.shape)
     values = emit1("reshape", [values], {"shape": [m]})
-    if m != n:
-        values = _nabla.take(values, _nabla.mod(_iota([n], 0), asarray(m, DType.int32)), 0)
+    if same_size(n, m) is not True:
+        require_at_least(m, 1, "put")
+        values = _nabla.take(values, _nabla.mod(places_in(n), asarray(m, DType.int32)), 0)
     out = Place(flat, (emit1("reshape", [places], {"shape": [n]}),)).set(values)
     return emit1("reshape", [out], {"shape": list(x.shape)})
 
@@ -160,7 +173,9 @@ def place(x, mask, values):
 def fill_diagonal(x, value):
     """x with a value, or a vector of them, on the diagonal of its dimensions."""
     x = asarray(x)
-    n = min(x.shape)
+    n = x.shape[0]
+    for size in x.shape[1:]:
+        n = smaller_size(n, size, f"fill_diagonal of {x.type_str()}")
     return Place(x, diag_indices(n, x.ndim)).set(value)
 
 
@@ -179,24 +194,57 @@ def _kept(x, obj, axis, what):
     d = axis_of(axis, x.ndim, what)
     n = x.shape[d]
     if isinstance(obj, slice):
+        if isinstance(n, _nabla.Dim):
+            n = _slice_end(obj, n, f"{what} of {x.type_str()} along axis {d}")
         return x, d, list(range(*obj.indices(n)))
     if isinstance(obj, Tensor) and obj.is_traced:
         _nabla.fail(204, f"{what}: the traced {obj.type_str()} says how many elements there are only at run time")
     obj = asarray(obj)
     flat = obj.tolist() if obj.ndim else [obj.item()]
     if obj.dtype == DType.bool:
+        static_size(n, f"{what} of {x.type_str()} along axis {d}", f"there are {len(flat)} bools for its elements")
         return x, d, [i for i, there in enumerate(flat) if there]
     for i in flat:
-        if not -n <= i <= n:
+        if isinstance(n, int) and not -n <= i <= n:
             raise IndexError(f"{what}: index {i} is outside of axis {d} of {x.type_str()}")
+    require_at_least(n, max([-i if i < 0 else i + (what == "delete") for i in flat], default=0),
+                     f"{what} of {x.type_str()} along axis {d}") if isinstance(n, _nabla.Dim) else None
     return x, d, [i + n if i < 0 else i for i in flat]
+
+
+def _slice_end(s, n, what):
+    """The end of a slice, which counts from the front, of a dimension whose size n is known only at run time."""
+    if s.stop is None or min(s.start or 0, s.stop) < 0 or (s.step or 1) < 0:
+        static_size(n, what, "the slice counts from its end")
+    require_at_least(n, s.stop, what)
+    return s.stop
+
+
+def _in_order(places, what):
+    """The numbers of places in ascending order of these. Raises Error (E0207) if sizes among them do not decide it."""
+    def compared(i, j):
+        if i > j:
+            return -compared(j, i)
+        a, b = places[i], places[j]
+        return 1 if (b < a) is True else -1 if decided(a <= b, what, f"{a} <= {b}") else 1
+
+    return sorted(range(len(places)), key=functools.cmp_to_key(compared))
 
 
 def delete(x, obj, axis=None):
     """x without the slices along an axis (None: elements in row-major order) at `obj`: an int, ints, a slice, bools."""
     x, d, places = _kept(x, obj, axis, "delete")
-    rest = [i for i in range(x.shape[d]) if i not in set(places)]
-    return taken(x, asarray(rest, DType.int32), d)
+    if isinstance(x.shape[d], int):
+        rest = [i for i in range(x.shape[d]) if i not in set(places)]
+        return taken(x, asarray(rest, DType.int32), d)
+    parts, start = [], 0
+    for place in [places[i] for i in _in_order(places, "delete")]:
+        if same_size(place + 1, start) is True:  # it is there twice
+            continue
+        decided(start <= place, "delete", f"{start} <= {place}")
+        parts.append(cut(x, d, start, place))
+        start = place + 1
+    return emit1("concatenate", [*parts, cut(x, d, start, x.shape[d])], {"axis": d})
 
 
 def insert(x, obj, values, axis=None):
@@ -205,6 +253,8 @@ def insert(x, obj, values, axis=None):
     scalar = hasattr(obj, "__index__") and not isinstance(obj, (bool, Tensor))
     x, d, places = _kept(x, obj, axis, "insert")
     values = asarray(values, x.dtype)
+    if scalar and not all_static([x.shape[d], *values.shape]):
+        return _inserted_at(x, d, places[0], values)
     if scalar and values.ndim:
         if values.ndim == x.ndim:
             count = values.shape[d]
@@ -214,11 +264,40 @@ def insert(x, obj, values, axis=None):
             values, count = emit1("reshape", [values], {"shape": [*values.shape[:d], 1, *values.shape[d:]]}), 1
         places = places * count
     shape = [len(places) if i == d else s for i, s in enumerate(x.shape)]
+    if values.ndim == x.ndim:
+        require_decided_equal(values.shape[d], len(places), f"insert of {values.type_str()} at {len(places)} places")
     values = _nabla.broadcast_to(values, shape)
     n = x.shape[d]
+    if not isinstance(n, int):
+        return _inserted(x, d, places, values)
     order = sorted([(p, 0, n + i) for i, p in enumerate(places)] + [(i, 1, i) for i in range(n)])
     both = emit1("concatenate", [x, values], {"axis": d})
     return _nabla.take(both, asarray([place for _, _, place in order], DType.int32), d)
+
+
+def _inserted_at(x, d, place, values):
+    """insert before slice `place`, where sizes are known only at run time: as many slices as the values have."""
+    if values.ndim == x.ndim:
+        count = values.shape[d]
+    elif x.ndim == 1:
+        count = count_of(values.shape)
+        values = emit1("reshape", [values], {"shape": [count]})
+    else:
+        count = 1
+        if values.ndim:
+            values = emit1("reshape", [values], {"shape": [*values.shape[:d], 1, *values.shape[d:]]})
+    values = _nabla.broadcast_to(values, [count if i == d else s for i, s in enumerate(x.shape)])
+    return emit1("concatenate", [cut(x, d, 0, place), values, cut(x, d, place, x.shape[d])], {"axis": d})
+
+
+def _inserted(x, d, places, values):
+    """insert along a dimension whose size is known only at run time: slice i of the values is before slice places[i]
+    of x."""
+    parts, start = [], 0
+    for i in _in_order(places, "insert"):
+        parts += [cut(x, d, start, places[i]), cut(values, d, i, i + 1)]
+        start = places[i]
+    return emit1("concatenate", [*parts, cut(x, d, start, x.shape[d])], {"axis": d})
 
 
 def partition(x, kth, axis=-1):
@@ -310,8 +389,7 @@ def dsplit(x, sections):
 
 def unstack(x, axis=0):
     """The slices along an axis, without it, as a tuple."""
-    x = asarray(x)
-    return tuple(_nabla.unbind(x, axis_of(axis, x.ndim, "unstack")))
+    return tuple(unbind(x, axis))
 
 
 def rollaxis(x, axis, start=0):
@@ -325,10 +403,11 @@ def rollaxis(x, axis, start=0):
 
 def ediff1d(x, to_end=None, to_begin=None):
     """Differences of neighbours in row-major order, after `to_begin` and before `to_end`."""
+    from .reduction import diff
     x = asarray(x)
     n = count_of(x.shape)
     flat = emit1("reshape", [x], {"shape": [n]})
-    parts = [cut(flat, 0, 1, n) - cut(flat, 0, 0, n - 1)] if n > 1 else [flat[:0]]
+    parts = [diff(flat)]
     for other, at in ((to_begin, 0), (to_end, len(parts) + 1)):
         if other is not None:
             other = asarray(other, x.dtype)

@@ -2,7 +2,10 @@
 
 from .. import _nabla
 from .._core import asarray, astype
-from ._common import emit1, float_tensors, in_float32, tensors
+from ._common import (
+    emit1, float_tensors, in_float32, larger_size, require_at_least, require_decided_equal, static_size, tensors)
+from .binary import broadcast_shapes
+from .creation import arange
 from .signal import convolve
 from .view import pad
 
@@ -19,6 +22,10 @@ def _vector(p, what):
 def polyval(p, x):
     """The polynomial's value at x, by Horner's rule; its coefficients may be tensors of the leading dimension of p."""
     p, x = tensors(p, x)
+    if p.ndim and not isinstance(p.shape[0], int):
+        from ..transforms import scan
+        out = _nabla.full(broadcast_shapes(x.shape, p.shape[1:]), 0.0, x.dtype)
+        return scan(lambda value, c: (value * x + c, None), out, p)[0]
     out = _nabla.full(x.shape, 0.0, x.dtype)
     for c in _nabla.unbind(p, 0):
         out = out * x + c
@@ -28,7 +35,7 @@ def polyval(p, x):
 def polyadd(p, q):
     """The sum of two polynomials."""
     p, q = tensors(_vector(p, "polyadd"), _vector(q, "polyadd"))
-    n = max(p.shape[0], q.shape[0])
+    n = larger_size(p.shape[0], q.shape[0], "polyadd")
     return pad(p, (n - p.shape[0], 0)) + pad(q, (n - q.shape[0], 0))
 
 
@@ -47,7 +54,10 @@ def polyder(p, m=1):
     p = _vector(p, "polyder")
     for _ in range(m):
         n = p.shape[0]
-        p = p[:n - 1] * asarray(list(range(n - 1, 0, -1)), p.dtype) if n > 1 else p[:0]
+        if isinstance(n, int) and n < 2:
+            return p[:0]
+        require_at_least(n, 1, f"polyder of {p.type_str()}")
+        p = p[:n - 1] * arange(n - 1, 0, -1, p.dtype)
     return p
 
 
@@ -56,15 +66,16 @@ def polyint(p, m=1, k=0.0):
     p, = float_tensors(_vector(p, "polyint"))
     constants = list(k) if isinstance(k, (tuple, list)) else [k] * m
     for c in constants[:m]:
-        n = p.shape[0]
-        p = emit1("concatenate", [p / asarray(list(range(n, 0, -1)), p.dtype), asarray([c], p.dtype)], {"axis": 0})
+        powers = arange(p.shape[0], 0, -1, p.dtype)
+        p = emit1("concatenate", [p / powers, asarray([c], p.dtype)], {"axis": 0})
     return p
 
 
 def polydiv(p, q):
     """`(quotient, remainder)`; the remainder has as many coefficients as p, zeros first."""
     p, q = float_tensors(_vector(p, "polydiv"), _vector(q, "polydiv"))
-    n, m = p.shape[0], q.shape[0]
+    n, m = [static_size(v.shape[0], f"polydiv of {p.type_str()} by {q.type_str()}", "each coefficient of the quotient "
+                        "is a step of the program") for v in (p, q)]
     quotient = []
     for i in range(max(n - m + 1, 0)):
         factor = p[i] / q[0]
@@ -76,6 +87,7 @@ def polydiv(p, q):
 def poly(roots):
     """The polynomial with these roots, whose highest coefficient is 1."""
     roots, = float_tensors(_vector(roots, "poly"))
+    static_size(roots.shape[0], f"poly of {roots.type_str()}", "each root is a step of the program")
     out = _nabla.full([1], 1.0, roots.dtype)
     for r in _nabla.unbind(roots, 0):
         out = pad(out, (0, 1)) - pad(out * r, (1, 0))
@@ -96,6 +108,9 @@ def polyfit(x, y, deg, w=None):
     from .. import linalg
     from .creation import vander
     x, y = float_tensors(x, y)
+    require_decided_equal(x.shape[0], y.shape[0], "polyfit")
+    if not isinstance(x.shape[0], int):
+        require_at_least(x.shape[0], deg + 1, f"polyfit of degree {deg}")
     rows = vander(x, deg + 1)
     if w is not None:
         w = astype(asarray(w), x.dtype)

@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import asarray, astype, default_float
-from ._common import emit1, pair_of, widened
+from ._common import emit1, pair_of, static_size, widened
 from .convolution import _padding
 
 
@@ -104,8 +104,9 @@ def adaptive_avg_pool(x, output_size):
     m)."""
     x = asarray(x)
     for d, count in enumerate(pair_of(output_size, "adaptive_avg_pool: output_size", x.ndim - 2, 1)):
-        parts = _parts(x.shape[1 + d], count)
-        means = [[1.0 / (b - a) if a <= j < b else 0.0 for j in range(x.shape[1 + d])] for a, b in parts]
+        size = static_size(x.shape[1 + d], f"adaptive_avg_pool of {x.type_str()}", "the parts follow from it")
+        parts = _parts(size, count)
+        means = [[1.0 / (b - a) if a <= j < b else 0.0 for j in range(size)] for a, b in parts]
         moved = emit1("dot_general", [x, asarray(means, x.dtype)], {"lhs_contract": [1 + d], "rhs_contract": [1],
                                                                      "lhs_batch": [], "rhs_batch": []})
         x = _nabla.moveaxis(moved, moved.ndim - 1, 1 + d)
@@ -116,7 +117,8 @@ def adaptive_max_pool(x, output_size):
     """Maxima over the parts of adaptive_avg_pool."""
     x = asarray(x)
     for d, count in enumerate(pair_of(output_size, "adaptive_max_pool: output_size", x.ndim - 2, 1)):
-        parts = _parts(x.shape[1 + d], count)
+        size = static_size(x.shape[1 + d], f"adaptive_max_pool of {x.type_str()}", "the parts follow from it")
+        parts = _parts(size, count)
         longest = max(b - a for a, b in parts)
         places = [[min(a + j, b - 1) for j in range(longest)] for a, b in parts]
         x = emit1("reduce_max", [_nabla.take(x, asarray(places, "int32"), 1 + d)], {"axes": [2 + d]})

@@ -4,7 +4,7 @@ import builtins
 
 from .. import _nabla
 from .._core import DType, asarray, astype, default_float, dtype_of, inexact
-from ._common import all_static, axes_of, axis_of, count_of, cut, emit1, widened
+from ._common import all_static, axes_of, axis_of, count_of, cut, emit1, require_at_least, widened
 
 NARROW = {DType.bool: DType.int32, DType.int8: DType.int32, DType.int16: DType.int32, DType.uint8: DType.uint32,
            DType.uint16: DType.uint32}
@@ -200,20 +200,36 @@ def quantile(x, q, axis=None, keepdims=False):
     flat = _nabla.flatten(moved, len(kept), -1) if axes else _nabla.unsqueeze(moved, -1)
     n = flat.shape[-1]
     shape = [1 if d in axes else s for d, s in enumerate(x.shape)] if keepdims else list(flat.shape[:-1])
-    if not isinstance(n, int):
-        _nabla.fail(204, f"quantile: {x.type_str()} over axes {axes} has {n} elements; their number must be known")
-    if n == 0:
+    if isinstance(n, int) and n == 0:
         return _nabla.full(shape, float("nan"), x.dtype)
-    order = _nabla.sort(flat, -1, False)
+    out = (_at_place if isinstance(n, int) else _at_place_of_size)(_nabla.sort(flat, -1, False), q)
+    has_nan = emit1("reduce_or", [emit1("is_nan", [flat], {})], {"axes": [flat.ndim - 1]})
+    out = emit1("select", [has_nan, _nabla.full(out.shape, float("nan"), out.dtype), out], {})
+    return emit1("reshape", [out], {"shape": shape}) if keepdims else out
+
+
+def _at_place(order, q):
+    """The element at place q of sorted rows, of one element at least: [...]."""
+    n = order.shape[-1]
     place = q * (n - 1)
     low = builtins.min(int(place), n - 1)
     high, part = builtins.min(low + 1, n - 1), place - low
     a, b = [emit1("reshape", [_nabla.slice_axis(order, -1, i, i + 1)], {"shape": list(order.shape[:-1])})
             for i in (low, high)]
-    out = astype(between(widened(a), widened(b), part), x.dtype) if part else a
-    has_nan = emit1("reduce_or", [emit1("is_nan", [flat], {})], {"axes": [flat.ndim - 1]})
-    out = emit1("select", [has_nan, _nabla.full(out.shape, float("nan"), out.dtype), out], {})
-    return emit1("reshape", [out], {"shape": shape}) if keepdims else out
+    return astype(between(widened(a), widened(b), part), order.dtype) if part else a
+
+
+def _at_place_of_size(order, q):
+    """_at_place where the number of elements is known only at run time."""
+    last = order.shape[-1] - 1
+    require_at_least(last, 0, "quantile")
+    place = emit1("mul", [asarray(last, DType.float64), float(q)], {})
+    low = emit1("floor", [place], {})
+    part = astype(emit1("sub", [place, low], {}), widened(order).dtype)
+    high = emit1("minimum", [emit1("add", [low, 1.0], {}), asarray(last, DType.float64)], {})
+    a, b = [_nabla.take(order, astype(i, DType.int32), order.ndim - 1) for i in (low, high)]
+    out = astype(between(widened(a), widened(b), part), order.dtype)
+    return emit1("select", [_nabla.broadcast_to(emit1("eq", [part, 0.0], {}), list(a.shape)), a, out], {})
 
 
 def at_each(f, q):
@@ -296,7 +312,25 @@ def cumsum(x, axis=-1, exclusive=False, reverse=False):
 
 def cumprod(x, axis=-1, exclusive=False, reverse=False):
     """Running products; arguments as of cumsum."""
-    return _running("cumprod", x, axis, exclusive, reverse)
+    x = asarray(x)
+    n = count_of(x.shape) if axis is None else x.shape[axis_of(axis, x.ndim, "cumprod")]
+    return (_running if isinstance(n, int) else _running_of_size)("cumprod", x, axis, exclusive, reverse)
+
+
+def _running_of_size(name, x, axis, exclusive, reverse):
+    """cumprod along an axis whose size is known only at run time, for which there is no op."""
+    from ..transforms import associative_scan
+    from .binary import mul
+    x = astype(x, DType.int32) if x.dtype == DType.bool else x
+    if axis is None:
+        x, axis = emit1("reshape", [x], {"shape": [count_of(x.shape)]}), 0
+    d = axis_of(axis, x.ndim, name)
+    out, n = associative_scan(mul, x, reverse=reverse, axis=d), x.shape[d]
+    if not exclusive:
+        return out
+    one = _nabla.full([1 if i == d else s for i, s in enumerate(x.shape)], 1.0, x.dtype)
+    out = emit1("concatenate", [out, one] if reverse else [one, out], {"axis": d})
+    return cut(out, d, 1, n + 1) if reverse else cut(out, d, 0, n)
 
 
 def cummax(x, axis=-1, exclusive=False, reverse=False):
@@ -321,6 +355,8 @@ def diff(x, n=1, axis=-1):
     """Differences of neighbours along an axis, n times."""
     x = asarray(x)
     d = axis_of(axis, x.ndim, "diff")
+    if not isinstance(x.shape[d], int):
+        require_at_least(x.shape[d], n, f"diff of {x.type_str()} along axis {d}")
     for _ in range(n):
         size = x.shape[d]
         if isinstance(size, int) and size < 2:

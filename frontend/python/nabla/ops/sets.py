@@ -4,7 +4,7 @@ functions it is given, as `size`, and what is missing to it is `fill_value` (the
 from .. import _nabla
 from .._core import DType, asarray, astype, promote_types
 from . import sorting as _s
-from ._common import count_of, emit1
+from ._common import count_of, emit1, require_at_least, require_size
 from .gathering import scatter
 from .indexing import Place
 from .reduction import cumsum
@@ -26,9 +26,10 @@ def isin(x, values, invert=False):
     shape = asarray(x).shape
     x, values = _both(x, values)
     n = values.shape[0]
-    if n == 0:
+    if isinstance(n, int) and n == 0:
         found = _nabla.full(x.shape, 0.0, DType.bool)
     else:
+        require_at_least(n, 1, "isin")
         order = _nabla.sort(values, 0, False)
         place = emit1("minimum", [_s.searchsorted(order, x, "left"), n - 1], {})
         found = emit1("eq", [_nabla.take(order, place, 0), x], {})
@@ -36,7 +37,8 @@ def isin(x, values, invert=False):
     return emit1("reshape", [found], {"shape": list(shape)})
 
 
-def _of(x, keep, size, fill_value):
+def _of(what, x, keep, size, fill_value):
+    require_size(x, size, what)
     order, new = _s.sorted_runs(x)
     mask = emit1("and", [new, keep(order)], {})
     if fill_value is None and size is not None:
@@ -47,27 +49,33 @@ def _of(x, keep, size, fill_value):
 def union1d(x, y, size=None, fill_value=None):
     """The different elements of both, in order."""
     x, y = _both(x, y)
-    return _of(emit1("concatenate", [x, y], {"axis": 0}), lambda o: _nabla.full(o.shape, 1.0, DType.bool), size,
-               fill_value)
+    both = emit1("concatenate", [x, y], {"axis": 0})
+    return _of("union1d", both, lambda order: _nabla.full(order.shape, 1.0, DType.bool), size, fill_value)
 
 
 def intersect1d(x, y, size=None, fill_value=None):
     """The different elements that are in both, in order."""
     x, y = _both(x, y)
-    return _of(x, lambda order: isin(order, y), size, fill_value)
+    return _of("intersect1d", x, lambda order: isin(order, y), size, fill_value)
 
 
 def setdiff1d(x, y, size=None, fill_value=None):
     """The different elements of x that are not in y, in order."""
     x, y = _both(x, y)
-    return _of(x, lambda order: isin(order, y, True), size, fill_value)
+    return _of("setdiff1d", x, lambda order: isin(order, y, True), size, fill_value)
 
 
 def setxor1d(x, y, size=None, fill_value=None):
-    """The different elements that are in one of the two alone, in order."""
+    """The different elements that are in one of the two alone, in order. NaN equals no element: it is in the result if it
+    is in one of them or in both, once."""
     x, y = _both(x, y)
     both = emit1("concatenate", [x, y], {"axis": 0})
-    return _of(both, lambda order: emit1("ne", [isin(order, x), isin(order, y)], {}), size, fill_value)
+
+    def alone(order):
+        out = emit1("ne", [isin(order, x), isin(order, y)], {})
+        return emit1("or", [out, emit1("is_nan", [order], {})], {}) if order.dtype.is_float() else out
+
+    return _of("setxor1d", both, alone, size, fill_value)
 
 
 def unique_values(x, size=None, fill_value=None):
@@ -98,8 +106,9 @@ def unique_all(x, size=None, fill_value=None):
     flat = _flat(inverse)
     n, count = values.shape[0], flat.shape[0]
     places = emit1("iota", [], {"shape": [count], "axis": 0, "dtype": DType.int32})
-    first = Place(_nabla.full([n], float(count), DType.int32), (flat,)).min(places)
-    return values, emit1("minimum", [first, max(count - 1, 0)], {}), inverse, _s.bincount(flat, length=n)
+    first = Place(_nabla.broadcast_to(asarray(count, DType.int32), [n]), (flat,)).min(places)
+    last = max(count - 1, 0) if isinstance(count, int) else count - 1
+    return values, emit1("minimum", [first, last], {}), inverse, _s.bincount(flat, length=n)
 
 
 def trim_zeros(x, trim="fb"):

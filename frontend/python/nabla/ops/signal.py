@@ -3,8 +3,10 @@
 import math
 
 from .. import _nabla
-from .._core import DType, asarray, astype, default_float, dtype_of
-from ._common import axis_of, cut, emit1, float_tensors, in_float32, tensors
+from .._core import DType, asarray, astype, default_float
+from ._common import (
+    axis_of, bounds_of, cut, decided, emit1, float_tensors, in_float32, places_in, require_at_least,
+    require_decided_equal, tensors)
 from .control_flow import where
 from .reduction import diff
 from .sorting import searchsorted
@@ -13,9 +15,15 @@ from .sorting import searchsorted
 def _vectors(what, a, v):
     a, v = tensors(a, v)
     for x in (a, v):
-        if x.ndim != 1 or not isinstance(x.shape[0], int) or x.shape[0] == 0:
-            _nabla.fail(204, f"{what}: {x.type_str()} is no vector of a known number of elements, at least one")
+        if x.ndim != 1 or x.shape[0] == 0:
+            _nabla.fail(204, f"{what}: {x.type_str()} is not a vector of at least one element")
+        require_at_least(x.shape[0], 1, what)
     return a, v
+
+
+def _is_shorter(a, v, what):
+    return decided(a.shape[0] < v.shape[0], f"{what} of {a.type_str()} and {v.type_str()}",
+                   f"{a.shape[0]} < {v.shape[0]}")
 
 
 def _slid(a, v, mode, what):
@@ -25,10 +33,22 @@ def _slid(a, v, mode, what):
     if mode not in sides:
         _nabla.fail(204, f"{what}: mode {mode!r} is none of full, same, valid")
     low, high = sides[mode]
+    if not isinstance(m, int):
+        return _slid_of_size(a, v, low, n - m + 1 + low + high)
     out = emit1("convolution", [emit1("reshape", [a], {"shape": [1, n, 1]}), emit1("reshape", [v], {
         "shape": [m, 1, 1]})], {"strides": [1], "padding_low": [low], "padding_high": [high], "dilation": [1],
                                 "groups": 1})
     return emit1("reshape", [out], {"shape": [out.shape[1]]})
+
+
+def _slid_of_size(a, v, low, count):
+    """_slid for a v whose size m is known only at run time: the product of v and a matrix [count, m], whose rows are
+    the windows of a."""
+    n, m = a.shape[0], v.shape[0]
+    place = emit1("sub", [places_in(count)[:, None] + places_in(m)[None, :], low], {})
+    inside = emit1("and", [emit1("ge", [place, 0], {}), emit1("lt", [place, n], {})], {})
+    windows = _nabla.take(a, emit1("minimum", [emit1("maximum", [place, 0], {}), n - 1], {}), 0)
+    return emit1("select", [inside, windows, _nabla.full([count, m], 0.0, a.dtype)], {}) @ v
 
 
 def convolve(a, v, mode="full"):
@@ -38,7 +58,7 @@ def convolve(a, v, mode="full"):
     wholly). Raises Error (E0204) for other modes, and for what is no vector.
     """
     a, v = _vectors("convolve", a, v)
-    if a.shape[0] < v.shape[0]:
+    if isinstance(a.shape[0], int) if mode == "full" else _is_shorter(a, v, "convolve"):
         a, v = v, a
     return _slid(a, emit1("reverse", [v], {"axes": [0]}), mode, "convolve")
 
@@ -46,7 +66,7 @@ def convolve(a, v, mode="full"):
 def correlate(a, v, mode="valid"):
     """Correlation of two vectors: out[k] = sum of a[i + k] v[i]; modes as of convolve."""
     a, v = _vectors("correlate", a, v)
-    if a.shape[0] >= v.shape[0]:
+    if not (isinstance(a.shape[0], int) if mode == "full" else _is_shorter(a, v, "correlate")):
         return _slid(a, v, mode, "correlate")
     out = _slid(v, a, mode, "correlate")
     return emit1("reverse", [out], {"axes": [0]})
@@ -67,12 +87,13 @@ def interp(x, xp, fp, left=None, right=None, period=None):
             _nabla.fail(204, "interp: period is 0")
         x, xp, fp = _periodic(x, xp, fp, float(abs(period)))
     n = xp.shape[0]
-    if n == 1:
+    require_at_least(n, 1, "interp")
+    if isinstance(n, int) and n == 1:
         out = _nabla.broadcast_to(fp, list(x.shape)) if x.ndim else emit1("reshape", [fp], {"shape": []})
     else:
-        place = emit1("minimum", [emit1("maximum", [emit1("sub", [searchsorted(xp, x, "right"), 1], {}), 0], {}),
-                                  n - 2], {})
-        next_place = emit1("add", [place, 1], {})
+        place = emit1("minimum", [emit1("sub", [searchsorted(xp, x, "right"), 1], {}), n - 2], {})
+        place = emit1("maximum", [place, 0], {})
+        next_place = emit1("minimum", [emit1("add", [place, 1], {}), n - 1], {})
         x0, x1, f0, f1 = [_nabla.take(t, i, 0) for t in (xp, fp) for i in (place, next_place)]
         width = emit1("sub", [x1, x0], {})
         none = emit1("eq", [width, 0.0], {})
@@ -134,9 +155,12 @@ def gradient(f, *steps, axis=None, edge_order=1):
 
 def _derivative(f, d, step, edge_order):
     n = f.shape[d]
-    if not isinstance(n, int) or n < edge_order + 1:
+    if isinstance(n, int) and n < edge_order + 1:
         _nabla.fail(204, f"gradient: axis {d} of {f.type_str()} needs at least {edge_order + 1} samples")
+    require_at_least(n, edge_order + 1, f"gradient of {f.type_str()} along axis {d}")
     step = asarray(step, f.dtype)
+    if step.ndim == 1:
+        require_decided_equal(step.shape[0], n, f"gradient of {f.type_str()} at places {step.type_str()}")
     if step.ndim == 0:
         h = _nabla.broadcast_to(step, [n - 1])
     else:
@@ -144,7 +168,7 @@ def _derivative(f, d, step, edge_order):
     h = emit1("reshape", [h], {"shape": [n - 1 if i == d else 1 for i in range(f.ndim)]})
     slope = (cut(f, d, 1, n) - cut(f, d, 0, n - 1)) / h
     parts = [cut(slope, d, 0, 1)]
-    if n > 2:
+    if not isinstance(n, int) or n > 2:
         before, after = cut(h, d, 0, n - 2), cut(h, d, 1, n - 1)
         low, high = cut(slope, d, 0, n - 2), cut(slope, d, 1, n - 1)
         parts.append((low * after + high * before) / (before + after))
@@ -174,15 +198,26 @@ def unwrap(x, discont=None, axis=-1, period=2 * math.pi):
     return emit1("concatenate", [cut(x, d, 0, 1), cut(x, d, 1, n) + cumsum(jump, d)], {"axis": d})
 
 
+def _window(n, value):
+    """A window of n samples: `value` of the positions from 0 to 1, float64 [n]; a single sample is 1."""
+    n = n if isinstance(n, _nabla.Dim) else max(int(n), 0)
+    last = n - 1 if isinstance(n, _nabla.Dim) else max(n - 1, 1)
+    last = emit1("maximum", [asarray(last, DType.float64), 1.0], {})
+    out = value(places_in(n, DType.float64) / last)
+    if bounds_of(n)[0] < 2:
+        out = emit1("select", [_nabla.broadcast_to(emit1("lt", [asarray(n, DType.int64), 2], {}), [n]),
+                               _nabla.full([n], 1.0, DType.float64), out], {})
+    return astype(out, default_float())
+
+
 def _cosines(n, *factors):
-    n = int(n)
-    if n < 1:
-        return _nabla.full([0], 0.0, default_float())
-    place = emit1("iota", [], {"shape": [n], "axis": 0, "dtype": DType.float64})
-    out = _nabla.full([n], factors[0], DType.float64)
-    for k, factor in enumerate(factors[1:], 1):
-        out = out + emit1("cos", [place * (2 * math.pi * k / max(n - 1, 1))], {}) * factor
-    return astype(out if n > 1 else _nabla.full([1], 1.0, DType.float64), default_float())
+    def value(at):
+        out = _nabla.full(at.shape, factors[0], DType.float64)
+        for k, factor in enumerate(factors[1:], 1):
+            out = out + emit1("cos", [at * (2 * math.pi * k)], {}) * factor
+        return out
+
+    return _window(n, value)
 
 
 def hanning(n):
@@ -202,19 +237,19 @@ def blackman(n):
 
 def bartlett(n):
     """Bartlett's window of n samples: a triangle from 0 to 0."""
-    n = int(n)
-    values = [1.0] if n == 1 else [1 - abs(2 * i / (n - 1) - 1) for i in range(n)]
-    return asarray(values, dtype_of(default_float())) if values else _nabla.full([0], 0.0, default_float())
+    return _window(n, lambda at: 1.0 - emit1("abs", [at * 2.0 - 1.0], {}))
 
 
 def kaiser(n, beta):
     """Kaiser's window of n samples, i0(beta sqrt(1 - (2 i / (n - 1) - 1)^2)) / i0(beta). Source: Kaiser, 1974."""
     from .unary import i0
-    n = int(n)
-    at = asarray([math.sqrt(max(1 - (2 * i / max(n - 1, 1) - 1) ** 2, 0.0)) if n > 1 else 1.0 for i in range(n)],
-                 DType.float64)
     beta = asarray(beta, DType.float64)
-    return astype(i0(at * beta) / i0(beta), default_float())
+
+    def value(at):
+        height = emit1("maximum", [1.0 - (at * 2.0 - 1.0) ** 2, 0.0], {})
+        return i0(emit1("sqrt", [height], {}) * beta) / i0(beta)
+
+    return _window(n, value)
 
 
 __all__ = [

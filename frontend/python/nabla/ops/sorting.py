@@ -2,7 +2,7 @@
 
 from .. import _nabla
 from .._core import DType, asarray, astype, dtype_of
-from ._common import axis_of, count_of, cut, emit1, tensors
+from ._common import all_static, axis_of, bounds_of, count_of, cut, emit1, require_size, static_size, tensors
 from .reduction import NARROW
 
 
@@ -33,7 +33,7 @@ def lexsort(keys, axis=-1):
 
 def top_k(x, k, axis=-1, largest=True):
     """(values, positions) of the k largest elements along an axis, largest first; or of the smallest."""
-    x = asarray(x)
+    x, k = asarray(x), static_size(k, "top_k", "k is a part of the program")
     out = _nabla.emit("top_k", [x], {"k": k, "axis": axis_of(axis, x.ndim, "top_k"), "largest": largest})
     return out[0], out[1]
 
@@ -45,8 +45,37 @@ def searchsorted(sorted_sequence, values, side="left"):
     rows, values = tensors(sorted_sequence, values)
     scalar = rows.ndim == 1 and values.ndim != 1
     flat = emit1("reshape", [values], {"shape": [count_of(values.shape)]}) if scalar else values
-    out = _nabla.searchsorted(rows, flat, side == "right")
+    known = isinstance(rows.shape[-1], int) if rows.ndim else True
+    out = (_nabla.searchsorted if known else _searched)(rows, flat, side == "right")
     return emit1("reshape", [out], {"shape": list(values.shape)}) if scalar else out
+
+
+def _searched(rows, values, right):
+    """searchsorted in rows whose number of elements is known only at run time: steps for the largest number."""
+    from ..transforms import fori_loop
+    n = rows.shape[-1]
+    low = _nabla.full(values.shape, 0.0, DType.int32)
+    high = _nabla.broadcast_to(asarray(n, DType.int32), list(values.shape))
+    if bounds_of(n)[0] < 1:  # an element that is never counted, so that there is one to read
+        end = _nabla.full([*rows.shape[:-1], 1], 0.0, rows.dtype)
+        rows = emit1("concatenate", [rows, end], {"axis": rows.ndim - 1})
+
+    def halve(_, bounds):
+        low, high = bounds
+        middle = _nabla.floor_divide(low + high, asarray(2, DType.int32))
+        there = _nabla.take_along_axis(rows, middle, rows.ndim - 1)
+        beyond = _not_before(values, there) if right else emit1("not", [_not_before(there, values)], {})
+        beyond = emit1("and", [beyond, emit1("lt", [low, high], {})], {})
+        return emit1("select", [beyond, middle + 1, low], {}), emit1("select", [beyond, high, middle], {})
+
+    return fori_loop(0, bounds_of(n)[1].bit_length(), halve, (low, high))[0]
+
+
+def _not_before(x, y):
+    """Where x >= y in the order of sort, in which NaN is the largest number."""
+    if not x.dtype.is_float():
+        return emit1("ge", [asarray(v, DType.int32) if v.dtype == DType.bool else v for v in (x, y)], {})
+    return emit1("or", [emit1("is_nan", [x], {}), emit1("ge", [x, y], {})], {})
 
 
 def digitize(x, bins, right=False):
@@ -84,7 +113,17 @@ def nonzero(x, size=None, fill_value=-1):
     size = _count(x, size, "nonzero")
     if size == 0 or 0 in x.shape:
         return _nabla.full([size, x.ndim], float(fill_value), DType.int32)
+    if not all_static([size, *x.shape]):
+        return _nonzero_of_sizes(x, size, fill_value)
     return _nabla.nonzero(x, size, fill_value)
+
+
+def _nonzero_of_sizes(x, size, fill_value):
+    """nonzero where sizes are known only at run time."""
+    mask = emit1("ne", [x, 0], {}) if x.dtype != DType.bool else x
+    there = [masked_select(emit1("iota", [], {"shape": list(x.shape), "axis": d, "dtype": DType.int32}), mask, size,
+                           fill_value) for d in range(x.ndim)]
+    return _nabla.stack(there, 1)
 
 
 argwhere = nonzero
@@ -93,9 +132,7 @@ argwhere = nonzero
 def _count(mask, size, what):
     if size is not None:
         return size
-    if mask.is_traced:
-        _nabla.fail(204, f"{what} of the traced {mask.type_str()} needs a size: how many elements there are is known "
-                         "only at run time")
+    require_size(mask, size, what)
     from .indexing import count_true
     return count_true(mask)
 
@@ -109,7 +146,13 @@ def masked_select(x, mask, size=None, fill_value=0):
     size = _count(mask, size, "masked_select")
     if x.shape == mask.shape and (size == 0 or 0 in x.shape):
         return _nabla.broadcast_to(asarray(fill_value, x.dtype), [size])
-    return _nabla.masked_select(x, mask, size, fill_value)
+    if isinstance(size, int):
+        return _nabla.masked_select(x, mask, size, fill_value)
+    from .indexing import Place
+    x, mask = [_row(t, None, "masked_select")[0] for t in (x, mask)]
+    rank = emit1("cumsum", [astype(mask, DType.int32)], {"axis": 0}) - 1
+    place = emit1("select", [mask, rank, _nabla.broadcast_to(asarray(size, DType.int32), list(rank.shape))], {})
+    return Place(_nabla.broadcast_to(asarray(fill_value, x.dtype), [size]), (place,)).set(x)
 
 
 def compress(condition, x, axis=None, size=None, fill_value=0):
@@ -139,6 +182,7 @@ def unique(x, size=None, fill_value=None):
 
     Without `size` it is their number, which only values outside of traces have.
     """
+    require_size(asarray(x), size, "unique")
     order, new = sorted_runs(_row(x, None, "unique")[0])
     return chosen(order, new, size, order if fill_value is None else fill_value)
 

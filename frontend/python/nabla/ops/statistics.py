@@ -4,7 +4,7 @@ import builtins
 
 from .. import _nabla
 from .._core import DType, asarray, astype
-from ._common import count_of, emit1, float_tensors, in_float32
+from ._common import count_of, emit1, float_tensors, in_float32, is_one, require_decided_equal, static_size
 from .control_flow import where
 from .reduction import mean
 from .sorting import bincount, searchsorted
@@ -21,9 +21,11 @@ def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
     for w in (fweights, aweights):
         if w is not None:
             w = astype(asarray(w), x.dtype)
+            w = emit1("reshape", [w], {"shape": [1, count_of(w.shape)]})
+            require_decided_equal(w.shape[1], x.shape[1], "cov")
             weights = w if weights is None else weights * w
     if weights is None:
-        centred, divisor = x - mean(x, 1, True), float(x.shape[1] - ddof)
+        centred, divisor = x - mean(x, 1, True), x.shape[1] - ddof
         out = centred @ centred.T / divisor
     else:
         total = _nabla.sum(weights, [], False)
@@ -31,9 +33,10 @@ def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
         if aweights is None or ddof == 0:
             divisor = total - float(ddof)
         else:
-            divisor = total - ddof * _nabla.sum(weights * astype(asarray(aweights), x.dtype), [], False) / total
+            relative = astype(asarray(aweights), x.dtype)[None, :]
+            divisor = total - ddof * _nabla.sum(weights * relative, [], False) / total
         out = (centred * weights) @ centred.T / divisor
-    return emit1("reshape", [out], {"shape": []}) if out.shape == (1, 1) else out
+    return emit1("reshape", [out], {"shape": []}) if is_one(out.shape[0], "cov") else out
 
 
 def _rows(x, rowvar):
@@ -41,7 +44,7 @@ def _rows(x, rowvar):
         _nabla.fail(204, f"cov: {x.type_str()} has more than two dimensions")
     if x.ndim < 2:
         return emit1("reshape", [x], {"shape": [1, count_of(x.shape)]})
-    return x if rowvar or x.shape[0] == 1 else x.T
+    return x if rowvar or is_one(x.shape[0], f"cov of {x.type_str()} without rowvar") else x.T
 
 
 @in_float32("x", "y")
@@ -70,7 +73,7 @@ def histogramdd(sample, bins=10, range=None, weights=None, density=False):
     are left out. density: counts over their sum and the volumes of the cells.
     """
     sample, = float_tensors(sample)
-    d = sample.shape[1]
+    d = static_size(sample.shape[1], f"histogramdd of {sample.type_str()}", "it is the number of dimensions")
     bins = [bins] * d if isinstance(bins, int) else list(bins)
     ranges = [None] * d if range is None else list(range)
     edges = [histogram_bin_edges(sample[:, i], bins[i], ranges[i]) for i in builtins.range(d)]

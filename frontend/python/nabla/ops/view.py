@@ -3,8 +3,10 @@
 import operator
 
 from .. import _nabla
-from .._core import Tensor, asarray, astype, operand, rebind
-from ._common import all_static, axes_of, axis_of, count_of, cut, emit1, listed, sizes_of
+from .._core import DType, Tensor, asarray, astype, operand, rebind
+from ._common import (
+    all_static, axes_of, axis_of, bounds_of, count_of, cut, emit1, is_one, listed, places_in, require_at_least,
+    sizes_of, static_size)
 from ._common import tensors as of_one_dtype
 
 
@@ -64,7 +66,7 @@ def squeeze(x, axis=0):
     x = asarray(x)
     shape = list(x.shape)
     if axis is None:
-        axes = [d for d, s in enumerate(shape) if isinstance(s, int) and s == 1]
+        axes = [d for d, s in enumerate(shape) if is_one(s, f"squeeze of {x.type_str()} without an axis")]
     else:
         axes = axes_of(axis, x.ndim, "squeeze")
         for d in axes:
@@ -159,9 +161,17 @@ def roll(x, shift, axis=None):
     shifts = listed(shift)
     axes = listed(axis)
     for s, a in zip(shifts * (len(axes) if len(shifts) == 1 else 1), axes):
-        d = axis_of(a, x.ndim, "roll")
+        d, s = axis_of(a, x.ndim, "roll"), s if isinstance(s, _nabla.Dim) else operator.index(s)
         n = x.shape[d]
-        place = (-s % n if n else 0) if isinstance(n, int) else -s if s <= 0 else n - s
+        if all_static([n, s]):
+            place = -s % n if n else 0
+        elif bounds_of(s)[1] <= 0 and bounds_of(n + s)[0] >= 0:
+            place = -s
+        elif bounds_of(s)[0] >= 0 and bounds_of(n - s)[0] >= 0:
+            place = n - s
+        else:
+            x = _nabla.take(x, _nabla.mod(emit1("sub", [places_in(n), s], {}), asarray(n, DType.int32)), d)
+            continue
         if not isinstance(place, int) or place:
             x = concatenate([cut(x, d, place, n), cut(x, d, 0, place)], d)
     return x
@@ -194,7 +204,12 @@ def tile(x, reps):
     reps = listed(reps)
     if len(reps) > x.ndim:
         x = reshape(x, [1] * (len(reps) - x.ndim) + list(x.shape))
-    return _nabla.tile(x, [1] * (x.ndim - len(reps)) + [operator.index(r) for r in reps])
+    reps = [1] * (x.ndim - len(reps)) + sizes_of(reps, "tile")
+    if all_static(reps):
+        return _nabla.tile(x, reps)
+    pairs = list(zip(reps, x.shape))
+    one = reshape(x, [size for _, n in pairs for size in (1, n)])
+    return reshape(_nabla.broadcast_to(one, [size for pair in pairs for size in pair]), [r * n for r, n in pairs])
 
 
 def repeat(x, repeats, axis=None):
@@ -203,11 +218,15 @@ def repeat(x, repeats, axis=None):
     if axis is None:
         x, axis = ravel(x), 0
     d = axis_of(axis, x.ndim, "repeat")
+    if isinstance(repeats, _nabla.Dim):
+        shape = list(x.shape)
+        wide = _nabla.broadcast_to(unsqueeze(x, d + 1), [*shape[:d + 1], repeats, *shape[d + 1:]])
+        return reshape(wide, [*shape[:d], shape[d] * repeats, *shape[d + 1:]])
     if hasattr(repeats, "__index__") and getattr(repeats, "ndim", 0) == 0:
         return _nabla.repeat(x, operator.index(repeats), d)
     from .indexing import taken
     counts = [int(r) for r in (repeats.tolist() if hasattr(repeats, "tolist") else repeats)]
-    if len(counts) != x.shape[d]:
+    if len(counts) != static_size(x.shape[d], "repeat", f"there are {len(counts)} numbers for its slices"):
         _nabla.fail(204, f"repeat: {len(counts)} numbers for axis {d} of {x.type_str()}")
     places = [i for i, count in enumerate(counts) for _ in range(count)]
     return taken(x, asarray(places, "int32"), d)
@@ -344,16 +363,19 @@ def slice_update_inplace(x, update, start, size=None):
 def pad(x, paddings, mode="constant", value=0):
     """More elements around x: `paddings` is an int, a pair (before, after), or a pair per dimension.
 
-    mode: "constant" (`value`), "edge", "reflect" (without the edge), "symmetric" (with it) or "wrap"; all but the first
-    need static sizes. Negative numbers cut off, with "constant" only.
+    mode: "constant" (`value`), "edge", "reflect" (without the edge), "symmetric" (with it) or "wrap". Negative
+    numbers cut off, with "constant" only.
     """
     x = asarray(x)
     pairs = _pairs(paddings, x)
     if mode == "constant":
         return _nabla.pad(x, asarray(value, x.dtype), [a for a, _ in pairs], [b for _, b in pairs])
     for d, (low, high) in enumerate(pairs):
-        if low or high:
-            x = _nabla.take(x, asarray(_padded_places(x, d, low, high, mode), "int32"), d)
+        if all_static([x.shape[d], low, high]):
+            if low or high:
+                x = _nabla.take(x, asarray(_padded_places(x, d, low, high, mode), "int32"), d)
+        else:
+            x = _nabla.take(x, _places_of_sizes(x, d, low, high, mode), d)
     return x
 
 
@@ -373,14 +395,36 @@ def _padded_places(x, d, low, high, mode):
     n = x.shape[d]
     if low < 0 or high < 0:
         _nabla.fail(204, f"pad: {low} and {high} cut elements off, which is for mode constant")
-    if not isinstance(n, int) or n == 0:
-        _nabla.fail(204, f"pad: mode {mode} needs elements of a known number along axis {d} of {x.type_str()}")
+    if n == 0:
+        _nabla.fail(204, f"pad: mode {mode} needs elements along axis {d} of {x.type_str()}")
     rule = {"edge": lambda i: min(max(i, 0), n - 1), "wrap": lambda i: i % n,
             "symmetric": lambda i: min(i % (2 * n), 2 * n - 1 - i % (2 * n)),
             "reflect": lambda i: 0 if n == 1 else min(i % (2 * n - 2), 2 * n - 2 - i % (2 * n - 2))}.get(mode)
     if rule is None:
-        _nabla.fail(204, f"pad: mode {mode!r} is none of constant, edge, reflect, symmetric, wrap")
+        _unknown_mode(mode)
     return [rule(i) for i in range(-low, n + high)]
+
+
+def _unknown_mode(mode):
+    _nabla.fail(204, f"pad: mode {mode!r} is none of constant, edge, reflect, symmetric, wrap")
+
+
+def _places_of_sizes(x, d, low, high, mode):
+    """_padded_places where the size or the numbers are known only at run time: int32 [low + n + high]."""
+    n = x.shape[d]
+    require_at_least(n, 1, f"pad with mode {mode} along axis {d} of {x.type_str()}")
+    for count in (low, high):
+        require_at_least(count, 0, f"pad with mode {mode}")
+    place, n = emit1("sub", [places_in(n + low + high), low], {}), asarray(n, DType.int32)
+    if mode == "edge":
+        return emit1("minimum", [emit1("maximum", [place, 0], {}), n - 1], {})
+    if mode == "wrap":
+        return _nabla.mod(place, n)
+    if mode not in ("symmetric", "reflect"):
+        _unknown_mode(mode)
+    period = n * 2 if mode == "symmetric" else emit1("maximum", [n * 2 - 2, 1], {})
+    there = _nabla.mod(place, period)
+    return emit1("minimum", [there, (n * 2 - 1 if mode == "symmetric" else n * 2 - 2) - there], {})
 
 
 def rebind(x, shape):

@@ -3,6 +3,7 @@
 from .. import _nabla
 from .._core import DType, asarray, astype
 from .._trace import Arguments, enter_mesh_of, example_types, name_of, together, trace, trace_like
+from ..ops._common import along, bounds_of, cut, places_in
 from ..tree import difference, tree_flatten
 
 
@@ -144,11 +145,14 @@ def scan(f, init, xs=None, length=None, reverse=False):
 def associative_scan(fn, elems, reverse=False, axis=0):
     """Prefixes of `elems` under an associative `fn`, along an axis, in a logarithmic number of steps.
 
+    If the size of the axis is known only at run time, the number of steps follows from its largest value. `fn` then
+    also gets pairs of elements whose result is not used.
     Source: Blelloch, Prefix Sums and Their Applications (1990); here the form of Hillis and Steele.
     """
     leaves, form = tree_flatten(elems)
     leaves = [asarray(x) for x in leaves]
     n = leaves[0].shape[axis]
+    most = bounds_of(n)[1]
 
     def flip(x):
         return _nabla.emit("reverse", [x], {"axes": [axis % x.ndim]})[0]
@@ -156,7 +160,11 @@ def associative_scan(fn, elems, reverse=False, axis=0):
     if reverse:
         leaves = [flip(x) for x in leaves]
     step = 1
-    while step < n:
+    while step < most:
+        if not isinstance(n, int):
+            leaves = _joined_within(fn, leaves, form, axis, step)
+            step *= 2
+            continue
         low = form.unflatten([_nabla.slice_axis(x, axis, 0, n - step) for x in leaves])
         high = form.unflatten([_nabla.slice_axis(x, axis, step, n) for x in leaves])
         joined = [asarray(x) for x in tree_flatten(fn(low, high))[0]]
@@ -166,6 +174,26 @@ def associative_scan(fn, elems, reverse=False, axis=0):
     if reverse:
         leaves = [flip(x) for x in leaves]
     return form.unflatten(leaves)
+
+
+def _joined_within(fn, leaves, form, axis, step):
+    """One step of associative_scan along an axis of n elements, n known only at run time: element i is joined with
+    element i - step if i >= step. The others are joined with element 0, whose results are dropped: with a filler such
+    as 0, a derivative of `fn` might be infinite."""
+    def moved(x):
+        n, d = x.shape[axis], axis % x.ndim
+        if bounds_of(n)[0] < 1:
+            before = _nabla.full([step if i == d else s for i, s in enumerate(x.shape)], 0.0, x.dtype)
+        else:
+            before = _nabla.broadcast_to(cut(x, d, 0, 1), [step if i == d else s for i, s in enumerate(x.shape)])
+        return cut(_nabla.emit("concatenate", [before, x], {"axis": d})[0], d, 0, n)
+
+    joined = tree_flatten(fn(form.unflatten([moved(x) for x in leaves]), form.unflatten(leaves)))[0]
+    out = []
+    for x, y in zip(leaves, joined):
+        later = _nabla.emit("ge", [along(places_in(x.shape[axis]), axis % x.ndim, x.ndim), step], {})[0]
+        out.append(_nabla.emit("select", [_nabla.broadcast_to(later, list(x.shape)), asarray(y), x], {})[0])
+    return out
 
 
 __all__ = [
