@@ -116,7 +116,7 @@ def nancumprod(x, axis=None):
 
 
 def nanquantile(x, q, axis=None, keepdims=False):
-    """quantile of what is not NaN: q is a Python number from 0 to 1, or several; NaN of nothing."""
+    """quantile of what is not NaN: q is a number from 0 to 1, or several; NaN of nothing."""
     x = asarray(x)
     q = _r.places_given(q)
     if isinstance(q, list):

@@ -187,7 +187,7 @@ def median(x, axis=None, keepdims=False):
 
 
 def quantile(x, q, axis=None, keepdims=False):
-    """The element at place q (0 to 1, a Python number or several, which make a first dimension) in order, linear
+    """The element at place q (0 to 1, a number or several, which make a first dimension) in order, linear
     between two. NaN where an element is NaN, and where there is none."""
     x, axes = _operand(x, axis, "quantile")
     x = _floats(x)
