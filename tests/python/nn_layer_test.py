@@ -259,3 +259,31 @@ def test_layers_in_other_transforms():
     close(again.linear1.weight, plain.linear1.weight, 1e-3)
     each = nb.vmap(lambda x: nb.grad(lambda m: nb.sum(m(nb.unsqueeze(x, 0)) ** 2))(layer))(x)
     close(np.asarray(each.linear1.weight).sum(0), plain.linear1.weight, 1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64"])
+def test_lengths_of_narrow_integers(dtype):
+    x = nb.ones((2, 300, 2))
+    net = nn.RNN(2, 3, key=0)
+    out, last = net(x, lengths=np.array([100, 5], dtype))
+    want, states = net(x, lengths=np.array([100, 5], np.int32))
+    np.testing.assert_array_equal(np.asarray(out), np.asarray(want))
+    assert not np.asarray(out)[0, 100:].any() and np.asarray(out)[0, 99].any()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32"])
+@pytest.mark.parametrize("method", ["nearest", "linear", "cubic"])
+def test_images_of_integers_are_rounded_and_clipped(method, dtype):
+    info = np.iinfo(dtype)
+    image = np.random.RandomState(1).choice([info.min, info.max, 0, 7, info.max - 1], (1, 5, 6, 2)).astype(dtype)
+    exact = np.asarray(nb.resize(image.astype(np.float64), (7, 4), method))
+    got = nb.resize(image, (7, 4), method)
+    assert got.dtype == nb.dtype_of(dtype)
+    want = np.clip(exact, info.min, info.max)
+    assert np.abs(np.asarray(got).astype(np.float64) - want).max() <= 0.51
+
+
+def test_means_over_parts_of_integers():
+    image = np.arange(32, dtype=np.uint8).reshape(1, 4, 8, 1) * 7
+    want = nb.adaptive_avg_pool(image.astype(np.float32), (3, 3))
+    np.testing.assert_allclose(np.asarray(nb.adaptive_avg_pool(image, (3, 3))), np.asarray(want))

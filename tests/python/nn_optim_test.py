@@ -361,3 +361,17 @@ def test_states_whose_tensors_began_as_one():
     opt.load_state_dict({**opt.state_dict(), "m.weight": np.ones((2, 1), np.float32), "v.weight": nb.full((2, 1), 2.0)})
     assert opt.state["m"]["weight"].tolist() == [[1.0], [1.0]] and opt.state["v"]["weight"].tolist() == [[2.0], [2.0]]
     assert zero.tolist() == [[0.0], [0.0]]
+
+
+def test_norms_of_float64_gradients_are_computed_in_float64():
+    for size in (1e-30, 1e30, 1e150):
+        x = np.array([3 * size, 4 * size])
+        norm = optim.global_norm({"a": x, "b": np.zeros(2, np.float32)})
+        assert norm.dtype == nb.float64 and abs(norm.item() / size - 5) < 1e-12
+        clipped, before = optim.clip_by_global_norm({"a": x, "b": np.ones(1, np.float16)}, size)
+        assert before.dtype == nb.float64 and clipped["a"].dtype == nb.float64 and clipped["b"].dtype == nb.float16
+        if size > 1:  # the 1 of "b" does not count
+            np.testing.assert_allclose(np.asarray(clipped["a"]), [0.6 * size, 0.8 * size])
+    clipped, _ = optim.clip_by_global_norm({"a": np.array([1e30, 1.0])}, 1.0)
+    np.testing.assert_allclose(np.asarray(clipped["a"]), [1.0, 1e-30])
+    assert optim.global_norm({"a": np.ones(4, np.float16)}).dtype == nb.float32

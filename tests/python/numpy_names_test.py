@@ -458,6 +458,69 @@ def test_labels_of_every_integer_dtype(dtype):
     assert nb.bincount(np.zeros(300, dtype), weights=np.ones(300, np.int8), length=1).tolist() == [300]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_places_of_every_integer_dtype(dtype):
+    places = np.array([99, 3, 127], dtype)
+    for shape in ((20, 300), (300, 20), (2, 2, 40)):
+        for got, want in zip(nb.unravel_index(places, shape), np.unravel_index(places.astype(np.int64), shape)):
+            check(got, want)
+    for mode, f in itertools.product(("clip", "wrap"), (lambda g: g, nb.jit)):
+        for shape in ((200, 300), (100, 300)):
+            got = f(lambda p: nb.ravel_multi_index((p, p), shape, mode))(places)
+            check(got, np.ravel_multi_index((places.astype(np.int64),) * 2, shape, mode))
+            assert got.dtype.is_integer()
+        choices = [np.full(3, i, np.int32) for i in range(300)]
+        check(f(lambda p: nb.choose(p, choices, mode))(places), places)
+    for f in (nb.one_hot, nb.nn.functional.one_hot, nb.jit(nb.one_hot, static_argnums=1)):
+        check(f(places, 400), np.eye(400)[places.astype(np.int64)])
+    check(nb.take(nb.arange(300.0), places), places)
+    check(nb.nn.functional.embedding(places, np.arange(300.0, dtype=np.float32)[:, None]), places[:, None])
+
+
+def test_places_of_large_arrays():
+    last = nb.asarray([-1, 2**31 - 1])
+    assert [p.tolist() for p in nb.unravel_index(last, (2**16, 2**16))] == [[65535, 32767], [65535, 65535]]
+    assert nb.ravel_multi_index([nb.asarray([65535])] * 2, (2**16, 2**16)).tolist() == [2**32 - 1]
+    assert nb.unravel_index(nb.asarray([1], "int8"), (2, 2))[0].dtype == nb.int32
+
+
+def test_one_hot_of_halves_and_bools():
+    assert nb.one_hot(nb.asarray([2048.0], "float16"), 4096).sum().item() == 1
+    assert nb.one_hot(nb.asarray([True, False]), 3).tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+@pytest.mark.parametrize("f", [nb.quantile, nb.percentile, nb.nanquantile, nb.nanpercentile])
+def test_one_place_of_every_kind(f):
+    x, want = X.copy(), f(X, 0.5).item()
+    for place in (nb.asarray(0.5), np.asarray(0.5), np.float32(0.5), np.float64(0.5)):
+        got = f(x, place)
+        assert got.shape == () and got.item() == want
+    for places in ([0.5, 1], nb.asarray([0.5, 1.0]), np.array([0.5, 1.0])):
+        check(f(x, places), [f(x, 0.5).item(), f(x, 1).item()])
+
+
+def test_linear_algebra_of_matrices_without_elements():
+    failed = []
+    for name in sorted(set(nb.linalg.__all__) - {"tensorsolve"}):  # of equal shapes it is no matrix
+        f, g = getattr(nb.linalg, name), getattr(np.linalg, name, None)
+        for shape in ((0, 0), (2, 0, 0), (0, 2, 2)):
+            x = np.zeros(shape, np.float32)
+            for args in ((x,), (x, x)) if g else ((x,),) if name == "expm" else ():
+                try:
+                    want = g(*args) if g else x
+                except Exception:  # noqa: BLE001 - so may ours
+                    continue
+                try:
+                    got = f(*args)
+                    if not isinstance(want, tuple) and name != "matrix_rank":
+                        check(got, want)
+                except (TypeError, NotImplementedError):
+                    continue
+                except Exception as e:  # noqa: BLE001 - reported with its name
+                    failed.append(f"{name} of {shape}: {str(e).splitlines()[0][:90]}")
+    assert not failed, "\n".join(failed)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
 def test_convolutions_of_integers_wrap(dtype):
     info = np.iinfo(dtype)
@@ -525,4 +588,8 @@ def test_functions_of_nothing(shape):
     assert nb.nonzero(x).shape == (0, len(shape)) and nb.unique_all(x)[3].shape == (0,)
     assert nb.nonzero(x, 2).tolist() == [[-1] * len(shape)] * 2 and nb.unique(x, 2, 7).tolist() == [7.0, 7.0]
     assert nb.segment_sum(x, np.zeros(shape[0], np.int32), 2).shape == (2, *shape[1:])
+    for axis in range(len(shape)):
+        places = x.astype(np.int32)
+        assert nb.take_along_axis(x, places, axis).shape == nb.put_along_axis(x, places, x, axis).shape == shape
+        check(nb.trapezoid(x, axis=axis), np.trapz(x, axis=axis))
     assert nb.union1d(x, np.array([2.0, 1.0], np.float32)).tolist() == [1.0, 2.0]

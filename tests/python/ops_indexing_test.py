@@ -191,3 +191,28 @@ def test_shapes_that_depend_on_elements():
     for f in (nb.bincount, nb.nonzero, nb.unique, lambda v: nb.histogram(v, 2)):
         with pytest.raises(nb.Error, match="needs a"):
             nb.jit(f)(x)
+
+
+N = 2**31 + 11
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x.at[-1].set(9), lambda x: x.at[N - 2].add(9), lambda x: x.at[N - 2:].set(9),
+    lambda x: x.at[N - 3::2].add(9), lambda x: x.at[None, -1].set(9), lambda x: x.at[nb.asarray([-1])].set(9),
+    lambda x: x[None].at[nb.asarray([0]), -1].set(9), lambda x: x[None].at[nb.asarray([0]), -2:].set(9),
+    lambda x: nb.dynamic_slice(x, [N - 3], [3]), lambda x: nb.dynamic_slice(x[None], [nb.asarray(0), -3], [1, 3]),
+    lambda x: nb.dynamic_update_slice(x, nb.ones(2, "uint8"), [-2]), lambda x: nb.take(x, nb.asarray([-1])),
+    lambda x: nb.slice_update(x, nb.ones(2, "uint8"), [N - 2]), lambda x: nb.put(x, [-1], 3),
+    lambda x: nb.put_along_axis(x, nb.asarray([-1]), nb.asarray([3], "uint8"), 0),
+    lambda x: nb.take_along_axis(x, nb.asarray([-1]), 0)])
+def test_places_beyond_int32_are_int64(f):
+    one = nb.asarray(1, "uint8")
+    text = str(nb.trace(lambda s: f(nb.broadcast_to(s, (N,))), one))
+    # The last op that reads or writes has an index operand. Its name is defined as int64 above.
+    line = [v for v in text.splitlines() if any(op in v for op in ("dynamic_", "gather(", "scatter_"))][-1]
+    first = 1 if "dynamic_slice" in line or "gather" in line else 2
+    names = line.split("(")[1].split(")")[0].split(", ")
+    places = names[first:] if "dynamic_" in line else [names[1]]
+    for name in places:
+        assert f"{name}: i64" in text or [v for v in text.splitlines() if v.strip().startswith(f"{name} = ")
+                                          and ": i64" in v], text

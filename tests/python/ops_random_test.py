@@ -167,3 +167,11 @@ def test_global_sequence():
     assert nb.uniform((100,), 2.0, 3.0).min().item() >= 2 and nb.randn(2, 3).shape == (2, 3)
     with pytest.raises(nb.Error, match="same at every call"):
         nb.jit(lambda x: x + nb.uniform((2,)))(nb.ones(2))
+
+
+def test_orders_of_nothing():
+    for shape, axis in (((0, 3), 0), ((3, 0), 1), ((3, 0), 0), ((0,), 0)):
+        assert random.permutation(K, nb.zeros(shape), axis).shape == shape
+        for replace in (True, False):
+            assert random.choice(K, nb.zeros(shape), (0,), replace, axis=axis).shape[axis] == 0
+    assert random.choice(K, 0, (0, 2)).shape == (0, 2)

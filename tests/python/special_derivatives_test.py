@@ -138,3 +138,18 @@ def test_derivatives_in_float32_are_those_of_float64(name):
                 wrong = known & ~(np.abs(got - want) <= 1e-3 * (1 + np.abs(want)))
             bad += [f"{what} at {at(single, i)}: {got[i]}, not {want[i]}" for i in np.flatnonzero(wrong)]
     assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_bounded_activations_have_no_slope_at_their_ends(dtype):
+    # As in JAX and PyTorch.
+    ends = {"relu6": ([0, 3, 6], [0, 1, 0]), "hard_sigmoid": ([-3, 0, 3], [0, 1 / 6, 0]),
+            "hard_swish": ([-3, 0, 3], [0, 0.5, 1])}
+    for name, (x, want) in ends.items():
+        for module in (nb, nn.functional):
+            f = getattr(module, name)
+            slopes = nb.grad(lambda x: nb.sum(f(x)))(nb.asarray(x, dtype))
+            np.testing.assert_allclose(np.asarray(nb.cast(slopes, "float64")), want, rtol=1e-2)
+            assert f(nb.asarray(x, dtype)).dtype == nb.dtype_of(dtype)
+            assert np.isnan(f(nb.asarray(np.nan, dtype)).item())
+    assert nb.relu6(nb.asarray([-5, 3, 9])).tolist() == [0, 3, 6]

@@ -209,6 +209,18 @@ def test_statistics_of_float16(wrap):
 
 
 @pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_densities_of_many_halves(dtype, wrap):
+    # The counts are beyond 65,504.
+    x = nb.broadcast_to(nb.asarray([[0.25], [0.75]], dtype), (2, 80000)).reshape((-1, 1))
+    for weights in (None, nb.ones(160000, dtype)):
+        for bins, want in ((1, [1.0]), (2, [1.0, 1.0])):
+            got = wrap(lambda x: nb.histogramdd(x, bins, [(0, 1)], weights, density=True)[0])(x)
+            near(got, want)
+            assert got.dtype == x.dtype
+
+
+@pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])
 def test_averages_of_small_integers_do_not_wrap(wrap, dtype):
     top = np.iinfo(dtype).max

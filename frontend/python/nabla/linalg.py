@@ -331,6 +331,8 @@ def expm(a):
     from .transforms import stop_gradient, while_loop
     a = _square(a, "expm")
     n = a.shape[-1]
+    if 0 in a.shape:
+        return a
     unit = _nabla.broadcast_to(eye(n, dtype=a.dtype), list(a.shape))
     norms = _nabla.unsqueeze(_nabla.unsqueeze(matrix_norm(stop_gradient(a), 1), -1), -1)
     b = [64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,

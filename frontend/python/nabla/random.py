@@ -26,6 +26,7 @@ from .ops import binary as _binary
 from .ops._common import (
     axis_of, bounds_of, check_interval, count_of, decided, emit1, filled, float_tensors, require_at_least,
     same_size, sizes_of, static_size)
+from .ops.indexing import taken
 
 def _float_type(dtype):
     return default_float() if dtype is None else dtype_of(dtype)
@@ -139,7 +140,7 @@ def permutation(key, x, axis=0):
         return emit1("argsort", [emit1("rng_bits", [_key(key)], {"shape": [x]})], {"axis": 0})
     x = asarray(x)
     d = axis_of(axis, x.ndim, "permutation")
-    return _nabla.take(x, permutation(key, x.shape[d]), d)
+    return taken(x, permutation(key, x.shape[d]), d)
 
 
 shuffle = permutation
@@ -151,7 +152,9 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
     whole = isinstance(a, (int, _nabla.Dim))
     n = a if whole else asarray(a).shape[axis_of(axis, asarray(a).ndim, "choice")]
     count = count_of(shape)
-    if replace and p is None:
+    if same_size(count, 0) is True:  # `a` may have no elements
+        places = _nabla.full(shape, 0.0, DType.int32)
+    elif replace and p is None:
         places = randint(key, shape, 0, n)
     elif replace:
         places = categorical(key, emit1("log", [float_tensors(p)[0]], {}), shape=shape)
@@ -162,7 +165,7 @@ def choice(key, a, shape=(), replace=True, p=None, axis=0):
         scores = gumbel(key, (n,)) if p is None else _binary.add(
             gumbel(key, (n,)), emit1("log", [float_tensors(p)[0]], {}))
         places = emit1("reshape", [_nabla.emit("top_k", [scores], {"k": count, "axis": 0})[1]], {"shape": shape})
-    return places if whole else _nabla.take(asarray(a), places, axis_of(axis, asarray(a).ndim, "choice"))
+    return places if whole else taken(asarray(a), places, axis_of(axis, asarray(a).ndim, "choice"))
 
 
 def exponential(key, shape=(), dtype=None):

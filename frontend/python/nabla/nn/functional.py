@@ -4,8 +4,9 @@ Weights of linear maps are [in, out]: `x @ w`. Images are channels-last, [n, hei
 """
 
 from .. import _nabla
-from .._core import DType, asarray, default_float, dtype_of
+from .._core import DType, asarray
 from .._hints import module_getattr as _module_getattr
+from ..ops import creation as _creation, unary as _unary
 from . import _math as m
 from .init import (glorot_normal, glorot_uniform, he_normal, he_uniform, kaiming_normal, kaiming_uniform, lecun_normal,
                    orthogonal, truncated_normal, xavier_normal, xavier_uniform)
@@ -115,12 +116,12 @@ def mish(x):
 
 def hard_sigmoid(x):
     """clip(x + 3, 0, 6) / 6."""
-    return _nabla.hard_sigmoid(_floating(x))
+    return _unary.hard_sigmoid(x)
 
 
 def hard_swish(x):
     """x hard_sigmoid(x)."""
-    return _nabla.hard_swish(_floating(x))
+    return _unary.hard_swish(x)
 
 
 hard_silu = hard_swish
@@ -133,7 +134,7 @@ def hard_tanh(x):
 
 def relu6(x):
     """x kept in [0, 6]."""
-    return _nabla.clip(_floating(x), 0.0, 6.0)
+    return _unary.relu6(_floating(x))
 
 
 def soft_sign(x):
@@ -183,7 +184,7 @@ def embedding(indices, weight):
 
 def one_hot(labels, num_classes, dtype=None):
     """A new last dimension with 1 at the label. A label out of range gives zeros."""
-    return _nabla.one_hot(asarray(labels), num_classes, default_float() if dtype is None else dtype_of(dtype))
+    return _creation.one_hot(labels, num_classes, dtype)
 
 
 # ---- Normalisation

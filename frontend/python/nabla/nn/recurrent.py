@@ -5,6 +5,7 @@ A cell takes `(state, x)` of one time and returns the next state and its output;
 
 from .. import _nabla
 from .._core import asarray
+from ..ops._common import wide_index
 from . import _math as m
 from . import init
 from .layers import _keys
@@ -109,13 +110,15 @@ def run_cell(cell, x, state=None, lengths=None, reverse=False):
     state = cell.init_state(x.shape[0], x.dtype) if state is None else state
     shares = m.swapped(cell.project(x), 0, 1)
 
+    ends = None if lengths is None else wide_index(lengths)
+
     def step(old, now):
         share, time = now
         new = cell.advance(old, share)
         out = new[0] if cell._parts > 1 else new
         if lengths is None:
             return new, out
-        inside = m.reshape(m.op("gt", asarray(lengths), m.cast(time, asarray(lengths).dtype)), [x.shape[0], 1])
+        inside = m.reshape(m.op("gt", ends, m.cast(time, ends.dtype)), [x.shape[0], 1])
         inside = _nabla.broadcast_to(inside, list(out.shape))
         pick = (lambda a, b: m.where(inside, a, b))
         new = tuple(pick(a, b) for a, b in zip(new, old)) if cell._parts > 1 else pick(new, old)

@@ -8,6 +8,7 @@ from .. import _nabla
 from .._core import DType, Error, Tensor, asarray, astype, check_range, inexact, promoted, result_type
 
 emit = _nabla.emit
+_INT32_MAX = (1 << 31) - 1
 
 
 def emit1(name, operands, attributes):
@@ -46,6 +47,20 @@ def widened(x):
     x = asarray(x)
     wide = wide_dtype(x.dtype)
     return x if wide == x.dtype else astype(x, wide)
+
+
+def index_dtype(size):
+    """The dtype of positions below a size: int32, or int64 if the size is too large for int32. A size that is known
+    only at run time counts with its least value."""
+    return DType.int64 if bounds_of(size)[0] > _INT32_MAX else DType.int32
+
+
+def wide_index(i, size=0):
+    """Labels or indices in a dtype that holds them and the size: bools and integers of 8 and 16 bits become int32, and
+    integers below 64 bits become int64 if the size is too large for int32. Other dtypes stay."""
+    i = asarray(i)
+    dtype = index_dtype(size)
+    return astype(i, dtype) if not i.dtype.is_float() and i.dtype.itemsize < max(4, dtype.itemsize) else i
 
 
 def in_float32(*names):

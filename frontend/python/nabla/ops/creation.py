@@ -7,7 +7,8 @@ import operator
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype, default_float, dtype_of, fits
 from .._mesh import laid_out_like
-from ._common import all_static, bounds_of, cut, emit1, places_in, sizes_of, smaller_size, static_size
+from ._common import (
+    all_static, bounds_of, cut, emit1, places_in, sizes_of, smaller_size, static_size, wide_index, widened)
 
 
 def _placed(x, device):
@@ -283,7 +284,8 @@ def vander(x, n=None, increasing=False):
 def one_hot(labels, num_classes, dtype=None, axis=-1):
     """1 where the new dimension counts the label, else 0; labels out of range give zeros. num_classes is an int, or a
     size that is known at run time."""
-    labels, dtype = asarray(labels), default_float() if dtype is None else dtype_of(dtype)
+    # The classes are counted in the dtype of the labels, which must hold all of them.
+    labels, dtype = widened(wide_index(labels)), default_float() if dtype is None else dtype_of(dtype)
     if all_static([num_classes]):
         out = _nabla.one_hot(labels, num_classes, dtype)
     else:

@@ -41,6 +41,8 @@ def take_along_axis(x, indices, axis=-1):
     x, indices = asarray(x), _integers(indices, "take_along_axis")
     d = axis_of(axis, x.ndim, "take_along_axis")
     x, indices = _aligned(x, indices, d, "take_along_axis")
+    if 0 in indices.shape:  # x may have no elements
+        return _nabla.full(indices.shape, 0.0, x.dtype)
     return _nabla.take_along_axis(x, from_front(indices, x.shape[d]), d)
 
 
@@ -68,6 +70,8 @@ def _along(x, indices, values, axis, name):
     d = axis_of(axis, x.ndim, name)
     indices = from_front(indices, x.shape[d])
     values = _nabla.broadcast_to(astype(asarray(values), x.dtype), list(indices.shape))
+    if 0 in indices.shape:
+        return x
     others = [i for i in range(x.ndim) if i != d]
     return emit1(name, [x, indices, values], {
         "update_window_dims": [], "inserted_window_dims": [d], "scatter_dims_to_operand_dims": [d],

@@ -11,7 +11,7 @@ import operator
 
 from .. import _nabla
 from .._core import DType, Error, Tensor, asarray, astype
-from ._common import cut, emit1, require_at_least
+from ._common import cut, emit1, index_dtype, require_at_least, wide_index
 from .binary import broadcast_shapes
 
 
@@ -154,7 +154,7 @@ def _plan(x, index, what):
                 require_at_least(n, max(place + 1, -place), f"{what} at index {place} of dimension {len(out)} of "
                                  f"{x.type_str()}")
             place = place + n if place < 0 else place
-            out.append(asarray(place, DType.int32) if arrays and isinstance(place, int) else place)
+            out.append(asarray(place, index_dtype(n)) if arrays and isinstance(place, int) else place)
     plan.items = out
     vectors = [d for d, i in enumerate(out) if isinstance(i, Tensor)]
     plan.batch = broadcast_shapes(*[out[d].shape for d in vectors]) if vectors else ()
@@ -168,8 +168,7 @@ def from_front(i, n):
         return astype(emit1("minimum", [i, asarray(2**63 - 1, DType.uint64)], {}), DType.int64)
     if i.dtype in (DType.uint8, DType.uint16, DType.uint32):
         return i
-    if i.dtype in (DType.int8, DType.int16):
-        i = astype(i, DType.int32)
+    i = wide_index(i, n)
     if isinstance(n, int):
         behind = emit1("add", [i, n], {})
     else:
@@ -459,12 +458,18 @@ def _window(x, plan, values, kind):
         values = emit1(_TWO[kind], [old, values], {})
     if window == plan.shape:
         return values
-    if any(not isinstance(s, int) for s in starts):
-        starts = [s if isinstance(s, int) else emit1("element_count", [], {"shape": [s], "dtype": DType.int32})
-                  for s in starts]
+    starts = window_starts(starts, plan.shape)
     if any(isinstance(w, int) and w == 0 for w in window):
         return x
     return emit1("dynamic_update_slice", [x, values] + starts, {})
+
+
+def window_starts(starts, shape):
+    """The starts of a window in a tensor of this shape, as operands. An op reads Python numbers as int32: if a
+    dimension is too large for int32, or a start is a size that is known only at run time, all starts become int64."""
+    if all(not isinstance(s, _nabla.Dim) and index_dtype(n) == DType.int32 for s, n in zip(starts, shape)):
+        return starts
+    return [asarray(s, DType.int64) for s in starts]
 
 
 def _scattered(x, plan, values, kind, out_of_range):
@@ -491,7 +496,7 @@ def _scattered(x, plan, values, kind, out_of_range):
             if not isinstance(count, int) or not isinstance(start, int):
                 raise IndexError("writing into a slice beside index tensors, along a dimension whose size is known "
                                  "only at run time, is not possible: write whole dimensions")
-            line = emit1("iota", [], {"shape": [count], "axis": 0, "dtype": DType.int32})
+            line = emit1("iota", [], {"shape": [count], "axis": 0, "dtype": index_dtype(plan.shape[d])})
             line = emit1("add", [emit1("mul", [line, step], {}), start], {})
             chosen.append((d, line, (len(batch), 1)))
             batch.append(count)
@@ -499,7 +504,7 @@ def _scattered(x, plan, values, kind, out_of_range):
             nth += 1
     for d, item in enumerate(plan.items):
         if not isinstance(item, (tuple, Tensor)):
-            chosen.append((d, asarray(item, DType.int32), (0, 0)))
+            chosen.append((d, asarray(item, index_dtype(plan.shape[d])), (0, 0)))
     chosen.sort(key=lambda c: c[0])
     dims = [c[0] for c in chosen]
     indices, vector_dim = _stacked([_spread(t, at, rank, batch) for _, t, (at, rank) in chosen])

@@ -116,9 +116,10 @@ def nancumprod(x, axis=None):
 
 
 def nanquantile(x, q, axis=None, keepdims=False):
-    """quantile of what is not NaN: q is a Python number from 0 to 1, or several; NaN of nothing."""
+    """quantile of what is not NaN: q is a number from 0 to 1, or several; NaN of nothing."""
     x = asarray(x)
-    if hasattr(q, "__len__") or getattr(q, "ndim", 0):
+    q = _r.places_given(q)
+    if isinstance(q, list):
         return _r.at_each(lambda place: nanquantile(x, place, axis, keepdims), q)
     if not 0 <= q <= 1:
         _nabla.fail(204, f"nanquantile: q is {q}, not between 0 and 1")
@@ -146,8 +147,8 @@ def nanquantile(x, q, axis=None, keepdims=False):
 
 def nanpercentile(x, q, axis=None, keepdims=False):
     """nanquantile of q / 100."""
-    whole = hasattr(q, "__len__") or getattr(q, "ndim", 0)
-    return nanquantile(x, [float(each) / 100 for each in q] if whole else q / 100, axis, keepdims)
+    q = _r.places_given(q)
+    return nanquantile(x, [each / 100 for each in q] if isinstance(q, list) else q / 100, axis, keepdims)
 
 
 def nanmedian(x, axis=None, keepdims=False):

@@ -6,8 +6,8 @@ import operator
 from .. import _nabla
 from .._core import DType, Tensor, asarray, astype
 from ._common import (
-    all_static, axis_of, count_of, cut, decided, emit1, places_in, require_at_least, require_decided_equal,
-    require_size, same_size, sizes_of, smaller_size, static_size)
+    all_static, axis_of, count_of, cut, decided, emit1, index_dtype, places_in, require_at_least, require_decided_equal,
+    require_size, same_size, sizes_of, smaller_size, static_size, wide_index)
 from .binary import broadcast_arrays
 from .indexing import Place, taken
 from .multi_output import split, unbind
@@ -89,8 +89,9 @@ def ix_(*sequences):
 
 def unravel_index(places, shape):
     """Positions, one tensor per dimension, of places in row-major order. Places outside are moved to the nearest."""
-    places, shape = asarray(places), sizes_of(shape, "unravel_index")
+    shape = sizes_of(shape, "unravel_index")
     whole = count_of(shape)
+    places = wide_index(places, whole)
     places = emit1("select", [emit1("lt", [places, 0], {}), emit1("add", [places, whole], {}), places], {})
     places = emit1("minimum", [emit1("maximum", [places, 0], {}), whole - 1], {})
     out = []
@@ -104,11 +105,14 @@ def ravel_multi_index(positions, shape, mode="clip"):
     """Places in row-major order of positions, one tensor per dimension. mode: "clip" to the nearest, or "wrap"."""
     if mode not in ("clip", "wrap"):
         _nabla.fail(204, f"ravel_multi_index: mode {mode!r} is none of clip, wrap")
-    out = asarray(0, DType.int32)
-    for i, n in zip(broadcast_arrays(*positions), sizes_of(shape, "ravel_multi_index")):
+    shape = sizes_of(shape, "ravel_multi_index")
+    whole = count_of(shape)
+    out = asarray(0, index_dtype(whole))
+    for i, n in zip(broadcast_arrays(*positions), shape):
+        i = wide_index(i, whole)
         i = _nabla.mod(i, asarray(n, i.dtype)) if mode == "wrap" else emit1(
             "minimum", [emit1("maximum", [i, 0], {}), n - 1], {})
-        out = out * n + i
+        out = out * n + (astype(i, DType.int64) if i.dtype == DType.uint64 else i)
     return out
 
 
@@ -137,7 +141,7 @@ def choose(a, choices, mode="clip"):
         _nabla.fail(204, f"choose: mode {mode!r} is none of clip, wrap")
     from .view import stack
     a, *choices = broadcast_arrays(a, *choices)
-    n = len(choices)
+    n, a = len(choices), wide_index(a)
     a = _nabla.mod(a, asarray(n, a.dtype)) if mode == "wrap" else emit1(
         "minimum", [emit1("maximum", [a, 0], {}), n - 1], {})
     whole = stack(choices, 0)
@@ -272,7 +276,7 @@ def insert(x, obj, values, axis=None):
         return _inserted(x, d, places, values)
     order = sorted([(p, 0, n + i) for i, p in enumerate(places)] + [(i, 1, i) for i in range(n)])
     both = emit1("concatenate", [x, values], {"axis": d})
-    return _nabla.take(both, asarray([place for _, _, place in order], DType.int32), d)
+    return taken(both, asarray([place for _, _, place in order], DType.int32), d)
 
 
 def _inserted_at(x, d, place, values):

@@ -103,6 +103,8 @@ def adaptive_avg_pool(x, output_size):
     """Means over parts of [n, spatial..., c] that give this size; part i of m covers floor(i n / m) to ceil((i+1) n /
     m)."""
     x = asarray(x)
+    x = x if x.dtype.is_float() else astype(x, default_float())
+    dtype, x = x.dtype, widened(x)
     for d, count in enumerate(pair_of(output_size, "adaptive_avg_pool: output_size", x.ndim - 2, 1)):
         size = static_size(x.shape[1 + d], f"adaptive_avg_pool of {x.type_str()}", "the parts follow from it")
         parts = _parts(size, count)
@@ -110,7 +112,7 @@ def adaptive_avg_pool(x, output_size):
         moved = emit1("dot_general", [x, asarray(means, x.dtype)], {"lhs_contract": [1 + d], "rhs_contract": [1],
                                                                      "lhs_batch": [], "rhs_batch": []})
         x = _nabla.moveaxis(moved, moved.ndim - 1, 1 + d)
-    return x
+    return astype(x, dtype)
 
 
 def adaptive_max_pool(x, output_size):

@@ -187,11 +187,12 @@ def median(x, axis=None, keepdims=False):
 
 
 def quantile(x, q, axis=None, keepdims=False):
-    """The element at place q (0 to 1, a Python number or several, which make a first dimension) in order, linear
+    """The element at place q (0 to 1, a number or several, which make a first dimension) in order, linear
     between two. NaN where an element is NaN, and where there is none."""
     x, axes = _operand(x, axis, "quantile")
     x = _floats(x)
-    if hasattr(q, "__len__") or getattr(q, "ndim", 0):
+    q = places_given(q)
+    if isinstance(q, list):
         return at_each(lambda place: quantile(x, place, axis, keepdims), q)
     if not 0 <= q <= 1:
         _nabla.fail(204, f"quantile: q is {q}, not between 0 and 1")
@@ -232,9 +233,16 @@ def _at_place_of_size(order, q):
     return emit1("select", [_nabla.broadcast_to(emit1("eq", [part, 0.0], {}), list(a.shape)), a, out], {})
 
 
+def places_given(q):
+    """One place as a number, several ones as a list of floats. q is a number, a list, an array or a tensor."""
+    if getattr(q, "ndim", None) == 0:
+        return float(q)
+    return [float(each) for each in q] if hasattr(q, "__len__") else q
+
+
 def at_each(f, q):
     """f of each place, stacked along a first dimension."""
-    rows = [f(float(each)) for each in q]
+    rows = [f(each) for each in q]
     if rows:
         return _nabla.stack(rows, 0)
     one = f(0.5)
@@ -253,8 +261,8 @@ def between(a, b, part):
 
 def percentile(x, q, axis=None, keepdims=False):
     """quantile of q / 100."""
-    whole = hasattr(q, "__len__") or getattr(q, "ndim", 0)
-    return quantile(x, [float(each) / 100 for each in q] if whole else q / 100, axis, keepdims)
+    q = places_given(q)
+    return quantile(x, [each / 100 for each in q] if isinstance(q, list) else q / 100, axis, keepdims)
 
 
 def ptp(x, axis=None, keepdims=False):

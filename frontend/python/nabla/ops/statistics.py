@@ -4,7 +4,8 @@ import builtins
 
 from .. import _nabla
 from .._core import DType, asarray, astype
-from ._common import count_of, emit1, float_tensors, in_float32, is_one, require_decided_equal, static_size
+from ._common import (
+    count_of, emit1, float_tensors, in_float32, is_one, require_decided_equal, static_size, wide_dtype, widened)
 from .control_flow import where
 from .reduction import mean
 from .sorting import bincount, searchsorted
@@ -87,14 +88,14 @@ def histogramdd(sample, bins=10, range=None, weights=None, density=False):
         place = place * n + cell
         shape.append(n)
     whole = count_of(shape)
-    counts = bincount(where(inside, place, whole), None if weights is None else asarray(weights), whole)
-    counts = astype(emit1("reshape", [counts], {"shape": shape}), sample.dtype)
+    counts = bincount(where(inside, place, whole), None if weights is None else widened(weights), whole)
+    counts = astype(emit1("reshape", [counts], {"shape": shape}), wide_dtype(sample.dtype))
     if density:
         counts = counts / _nabla.sum(counts, [], False)
         for i, e in enumerate(edges):
-            width = e[1:] - e[:-1]
+            width = widened(e)[1:] - widened(e)[:-1]
             counts = counts / emit1("reshape", [width], {"shape": [s if j == i else 1 for j, s in enumerate(shape)]})
-    return counts, edges
+    return astype(counts, sample.dtype), edges
 
 
 def histogram2d(x, y, bins=10, range=None, weights=None, density=False):

@@ -71,8 +71,6 @@ softplus = _native("softplus", "log(1 + exp(x)) without overflow.")
 log_sigmoid = _native("log_sigmoid", "log(sigmoid(x)) without overflow.")
 selu = _native("selu", "The self-normalising multiple of elu (Klambauer et al., 2017).")
 mish = _native("mish", "x tanh(softplus(x)) (Misra, 2019).")
-hard_sigmoid = _native("hard_sigmoid", "clip(x + 3, 0, 6) / 6.")
-hard_swish = _native("hard_swish", "x times hard_sigmoid(x).")
 digamma = _native("digamma", "The derivative of lgamma.")
 i0 = _native("bessel_i0", "The modified Bessel function of the first kind of order 0.")
 i1 = _native("bessel_i1", "The modified Bessel function of the first kind of order 1.")
@@ -85,8 +83,26 @@ def relu(x):
 
 
 def relu6(x):
-    """x between 0 and 6."""
-    return _nabla.clip(_number(asarray(x)), 0, 6)
+    """x between 0 and 6. The derivative at 0 and 6 is 0."""
+    x = asarray(x)
+    return _bounded(x, 0.0, 6.0) if x.dtype.is_float() else _nabla.clip(_number(x), 0, 6)
+
+
+def _bounded(x, low, high):
+    """Floats kept between low and high. The derivative at both ends is 0, where that of _nabla.clip is 1."""
+    below = emit1("select", [emit1("ge", [x, high], {}), high, x], {})
+    return emit1("select", [emit1("le", [x, low], {}), low, below], {})
+
+
+def hard_sigmoid(x):
+    """clip(x + 3, 0, 6) / 6. The derivative at -3 and 3 is 0."""
+    return emit1("div", [_bounded(emit1("add", [asarray(_floating(x)), 3.0], {}), 0.0, 6.0), 6.0], {})
+
+
+def hard_swish(x):
+    """x times hard_sigmoid(x). The derivative at -3 is 0, and at 3 it is 1."""
+    x = asarray(_floating(x))
+    return emit1("mul", [x, hard_sigmoid(x)], {})
 
 
 def neg(x):

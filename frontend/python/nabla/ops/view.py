@@ -333,11 +333,12 @@ def dynamic_update_slice(x, update, start_indices):
 
 
 def _from_front(x, starts):
-    from .indexing import from_front
+    from .indexing import from_front, window_starts
     starts = [operand(s) for s in starts]
     if len(starts) != x.ndim:
         _nabla.fail(204, f"dynamic_slice: {len(starts)} starts for {x.type_str()}")
-    return [from_front(s, n) if isinstance(s, Tensor) else s + n if s < 0 else s for s, n in zip(starts, x.shape)]
+    starts = [from_front(s, n) if isinstance(s, Tensor) else s + n if s < 0 else s for s, n in zip(starts, x.shape)]
+    return window_starts(starts, x.shape)
 
 
 def slice_update(x, update, start, size=None):

@@ -1,6 +1,7 @@
 """Clipping of gradients, and their sums over several batches."""
 
 from ... import _nabla
+from ..._core import DType
 from ...tree import float_tensor, tree_leaves, tree_map
 from .. import _math as m
 
@@ -15,9 +16,15 @@ def _mapped(f, tree):
 
 
 def global_norm(tree):
-    """The square root of the sum of all squares of a tree's floating leaves, tensors or arrays: float32."""
-    found = [float_tensor(x) for x in tree_leaves(tree)]
-    return _nabla.global_norm([x for x in found if x is not None])
+    """The square root of the sum of all squares of a tree's floating leaves, tensors or arrays: float32, or float64 if
+    a leaf is float64."""
+    found = [x for x in map(float_tensor, tree_leaves(tree)) if x is not None]
+    if all(x.dtype != DType.float64 for x in found):
+        return _nabla.global_norm(found)
+    total = m.zeros((), DType.float64)
+    for x in found:
+        total = m.add(total, m.total(m.square(m.cast(x, DType.float64))))
+    return m.sqrt(total)
 
 
 def clip_by_global_norm(gradients, max_norm):
@@ -28,9 +35,8 @@ def clip_by_global_norm(gradients, max_norm):
     norm = global_norm(gradients)
     factor = _nabla.clip_factor(norm, float(max_norm))
 
-    def scaled(x):
-        wide = m.widened(x)  # the factor may be too small for float16
-        return m.cast(m.mul(wide, m.cast(factor, wide.dtype)), x.dtype)
+    def scaled(x):  # in the dtype of the factor, which may be too small for the dtype of x
+        return m.cast(m.mul(m.cast(x, factor.dtype), factor), x.dtype)
 
     return _mapped(scaled, gradients), norm
 
