@@ -291,7 +291,7 @@ class Compiled:
             types = tuple((d, tuple(s if isinstance(s, int) else repr(s) + repr(_nabla.symbols_of([s])) for s in shape))
                           for d, shape in types)
         others = tuple((i, Static(x)) for i, x in enumerate(arguments.others) if x is not None)
-        layouts = tuple(_layout_key(t) for t in arguments.tensors)
+        layouts = tuple(_layout_key(t, bool(self._dynamic)) for t in arguments.tensors)
         values = [x for x in arguments.others if x is not None] + [v for _, v in static]
         static = tuple((i, Static(v)) for i, v in static)
         key = (arguments.treedef, types, tuple(arguments.weak), layouts, others, static, default_float(),
@@ -432,10 +432,16 @@ def _line_each(entry):
     return "\n".join([entry[0]] + [f"  {kind:10} {row}" for kind, row in rows + [("result", y) for y in results]])
 
 
-def _layout_key(x):
-    """What a compiled function depends on of a tensor's layout; None: it has none."""
+def _layout_key(x, dynamic):
+    """What a compiled function depends on of a tensor's layout; None: it has none. `dynamic`: the function has dynamic
+    sizes. Without these, it does not matter that shards may be padded if all shards are equal: a result of shape [6]
+    over two ranks has the key of an argument that was sharded to three elements each."""
     placement = _nabla.placement(x)
-    return placement and (placement[0].name, tuple(placement[0].axes), repr(placement[1]))
+    if placement is None:
+        return None
+    mesh, layout = placement
+    padded = layout.allow_padding and (dynamic or recompiles.padded(x))
+    return mesh.name, tuple(mesh.axes), repr(layout).removesuffix(" allow_padding"), padded
 
 
 def _dynamic_table(dynamic_dims):
