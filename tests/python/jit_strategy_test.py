@@ -226,3 +226,12 @@ def test_results_that_may_be_padded_are_known_arguments(pad_first):
         plain = step(*plain, x)
     assert compiled.stats.misses == 1 and compiled.stats.hits == 3
     close((a, b), plain)
+
+
+def test_numbers_of_microbatches_that_are_none():
+    for number in (0, -1, 2**21):
+        with pytest.raises(nb.Error, match=f"E0901.*microbatches: {number} is not in the range 1 to 1048576"):
+            nb.jit(loss, microbatches=number)
+    for given in (True, False, 2.0, "2"):
+        with pytest.raises(TypeError, match="microbatches is the number of parts of the batch, or None"):
+            nb.jit(loss, microbatches=given)

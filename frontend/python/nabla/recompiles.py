@@ -50,12 +50,6 @@ def signature_of(arguments, names, types, static, default):
     return out
 
 
-def padded(x):
-    """Whether the shards of a tensor differ in size, so that smaller ones are padded."""
-    spec = spec_of(x)
-    return any(n % d.get_total_shards(spec.mesh) for n, d in zip(x.shape, spec.dim_specs))
-
-
 def _laid_out_text(dtype, shape, spec):
     """A type with the axes that cut it, as the IR writes it: f32[8@dp,8]."""
     words = [repr(d) for d in spec.dim_specs]
