@@ -67,7 +67,7 @@ def _along(x, indices, values, axis, name):
     x, indices = asarray(x), _integers(indices, name)
     d = axis_of(axis, x.ndim, name)
     indices = from_front(indices, x.shape[d])
-    values = _nabla.broadcast_to(astype(asarray(values), x.dtype), list(indices.shape))
+    values = _nabla.broadcast_to(astype(values, x.dtype), list(indices.shape))
     others = [i for i in range(x.ndim) if i != d]
     return emit1(name, [x, indices, values], {
         "update_window_dims": [], "inserted_window_dims": [d], "scatter_dims_to_operand_dims": [d],

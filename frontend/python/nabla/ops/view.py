@@ -255,23 +255,23 @@ def stack(tensors, axis=0):
 
 def hstack(tensors):
     """Along the second dimension; vectors along the first."""
-    xs = [reshape(x, 1) if asarray(x).ndim == 0 else asarray(x) for x in tensors]
+    xs = [reshape(x, 1) if x.ndim == 0 else x for x in of_one_dtype(*tensors)]
     return concatenate(xs, 0 if xs[0].ndim == 1 else 1)
 
 
 def vstack(tensors):
     """Along the first dimension; vectors are rows."""
-    return concatenate([atleast_2d(x) for x in tensors], 0)
+    return concatenate([atleast_2d(x) for x in of_one_dtype(*tensors)], 0)
 
 
 def dstack(tensors):
     """Along the third dimension; matrices get one of size 1."""
-    return concatenate([atleast_3d(x) for x in tensors], 2)
+    return concatenate([atleast_3d(x) for x in of_one_dtype(*tensors)], 2)
 
 
 def column_stack(tensors):
     """Vectors as columns, matrices side by side."""
-    return concatenate([unsqueeze(x, 1) if asarray(x).ndim == 1 else asarray(x) for x in tensors], 1)
+    return concatenate([unsqueeze(x, 1) if x.ndim == 1 else x for x in of_one_dtype(*tensors)], 1)
 
 
 def append(x, values, axis=None):
@@ -337,6 +337,7 @@ def _from_front(x, starts):
     starts = [operand(s) for s in starts]
     if len(starts) != x.ndim:
         _nabla.fail(204, f"dynamic_slice: {len(starts)} starts for {x.type_str()}")
+    starts = [s if isinstance(s, Tensor) else max(min(s, 2**31 - 1), 1 - 2**31) for s in starts]
     return [from_front(s, n) if isinstance(s, Tensor) else s + n if s < 0 else s for s, n in zip(starts, x.shape)]
 
 
