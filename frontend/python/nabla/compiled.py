@@ -14,7 +14,7 @@ import weakref
 from . import _dynamic, _nabla, _options, _pinned, _spread, _tracebacks, debug, distributed, profiling, recompiles
 from ._core import Tensor, default_float
 from ._dynamic import Dynamic
-from ._mesh import DeviceMesh, logical_rules, spec_of
+from ._mesh import logical_rules, spec_of
 from ._trace import Arguments, example_types, name_of, names_of_captures, type_text
 from ._trace import trace as trace_function
 from .tree import Static, _registration, same, tree_flatten
