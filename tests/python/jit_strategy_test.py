@@ -203,3 +203,35 @@ def test_an_argument_that_is_taken_for_batch_is_explained():
 def test_leaves_of_one_name_are_two_inputs():
     tree = {"a.b": W, "a": {"b": 2 * W}}
     close(nb.jit(lambda p: p["a.b"] + p["a"]["b"])(tree), 3 * W)
+
+
+@pytest.mark.parametrize("pad_first", [False, True])
+def test_results_that_may_be_padded_are_known_arguments(pad_first):
+    """The bias of 7 elements is padded over two ranks, and the compiler allows padding for the weight's gradient too.
+    The next call does not compile again, because the shards of the weight have three rows each."""
+    mesh = nb.DeviceMesh("pod", (2,), ("dp",))
+    rows = (mesh, nb.P("dp"))
+
+    def step(a, b, x):
+        g, h = nb.grad(lambda a, b: nb.mean(nb.relu(x @ a + b) ** 2), argnums=(0, 1))(a, b)
+        return a - 0.1 * g, b - 0.1 * h
+
+    compiled = nb.jit(step, in_shardings=(rows, rows, rows), out_shardings=(rows, rows))
+    a, b, x = nb.ones((6, 7)), nb.zeros((7,)), np.ones((8, 6), "float32")
+    if pad_first:
+        a, b = nb.jit(step, in_shardings=(rows, rows, rows), out_shardings=(rows, rows))(a, b, x)
+    plain = a, b
+    for _ in range(4):
+        a, b = compiled(a, b, x)
+        plain = step(*plain, x)
+    assert compiled.stats.misses == 1 and compiled.stats.hits == 3
+    close((a, b), plain)
+
+
+def test_numbers_of_microbatches_that_are_none():
+    for number in (0, -1, 2**21):
+        with pytest.raises(nb.Error, match=f"E0901.*microbatches: {number} is not in the range 1 to 1048576"):
+            nb.jit(loss, microbatches=number)
+    for given in (True, False, 2.0, "2"):
+        with pytest.raises(TypeError, match="microbatches is the number of parts of the batch, or None"):
+            nb.jit(loss, microbatches=given)

@@ -145,7 +145,8 @@ def test_loops_name_the_leaf_and_both_types():
     assert "scan: `b.w` of the state comes as f32[3] and leaves as i32[3]" in text and "x.astype('float32')" in text
     text = said(lambda: nb.scan(lambda c, x: ((c[0],), x), (nb.ones(2), nb.ones(2)), nb.ones((4,))), TypeError)
     assert "scan: the state comes as (*, *) and leaves as (*): a tuple of 2 and a tuple of 1" in text
-    text = said(lambda: nb.while_loop(lambda s: s["i"] < 3, lambda s: {"i": s["i"] + 1.0}, {"i": 0}), TypeError)
+    text = said(lambda: nb.while_loop(lambda s: s["i"] < 3, lambda s: {"i": s["i"] + 1.0}, {"i": nb.asarray(0)}),
+                TypeError)
     assert "while_loop: `i` of the state comes as i32[] and leaves as f32[]" in text
     text = said(lambda: nb.fori_loop(0, 3, lambda i, s: nb.ones(2), 1.0), TypeError)
     assert "comes as f32[] and leaves as f32[2]" in text
@@ -173,12 +174,32 @@ def test_sizes_at_run_time_name_the_callers_argument():
                dynamic_dims={1: {0: ("b", 1, 8)}, 2: {0: ("b", 1, 8)}, 0: {0: ("n", 1, 4)}})
     w = {"w": nb.ones(2)}
     text = said(lambda: f(w, nb.ones((9,)), nb.ones((9,))), nb.Error)
-    assert "input `x`" in text and "b = 9, which is not in [1, 8]" in text and "`in" not in text
+    assert "jit: dimension 0 of argument `x` is b = 9, which is not in [1, 8]" in text
+    assert "dynamic_dims gives b these bounds: pass a size within them, or change them" in text
     text = said(lambda: f(w, nb.ones((3,)), nb.ones((4,))), nb.Error)
-    assert "input `y` is b = 3 (b = 3 from dimension 0 of input `x`), got 4" in text
-    assert "input `params.w`" in said(lambda: f({"w": nb.ones(5)}, nb.ones((3,)), nb.ones((3,))), nb.Error)
+    assert "jit: dimension 0 of argument `x` is b = 3, and dimension 0 of argument `y` is b = 4" in text
+    assert "dynamic_dims names both b" in text and "nablac" not in text
+    assert "argument `params.w`" in said(lambda: f({"w": nb.ones(5)}, nb.ones((3,)), nb.ones((3,))), nb.Error)
     layers = nb.jit(lambda m, x: m(x), dynamic_dims={1: {0: ("b", 1, 8)}})
-    assert "input `x`" in said(lambda: layers(nn.Linear(2, 2, key=0), nb.ones((9, 2))), nb.Error)
+    assert "argument `x`" in said(lambda: layers(nn.Linear(2, 2, key=0), nb.ones((9, 2))), nb.Error)
+
+
+def test_layouts_of_jit_are_named_by_their_patterns():
+    def refused(words, layout, **options):
+        options = {"mesh": {"tp": 2}, **options}
+        text = said(lambda: nb.jit(lambda w, x: x @ w, layouts=layout, **options)(nb.ones((4, 6)), nb.ones((8, 4))),
+                    nb.Error)
+        assert words in text and "allow_padding" not in text and "apply-strategy" not in text, text
+
+    refused("jit: layouts['ww'] matches no argument", {"ww": (None, "tp")})
+    refused("there are w, x", {"ww": (None, "tp")})
+    refused("jit: layouts['w'] of w, f32[4,6]: 1 word for 2 dimensions", {"w": ("tp",)})
+    refused("the mesh has no axis 'dp', it has tp", {"w": ("dp", None)})
+    refused("the axis 'tp' is there twice", {"w": ("tp", "tp")})
+    refused("layouts['w.*'] is not used: layouts['w'] is before it and matches w",
+            {"w": (None, "tp"), "w.*": ("tp", None)})
+    refused("layouts['['] is no regular expression", {"[": (None, "tp")})
+    refused("layouts are over a mesh, and there is none", {"w": (None, "tp")}, mesh=None)
 
 
 def test_containers_of_the_standard_library_are_trees():

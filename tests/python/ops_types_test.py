@@ -176,3 +176,106 @@ def test_ints_that_do_not_fit():
     for low, high in ((0, 300), (-200, 0)):
         with pytest.raises(OverflowError, match="does not fit into int8"):
             nb.random.randint(nb.random.key(0), (2,), low, high, "int8")
+
+
+# Functions of a Python number k beside the float64 tensor d. k is not rounded to float32 on its way.
+PLACES = nb.asarray([0, 1])
+BESIDE = {
+    "isin": lambda d, k: nb.isin(d, k), "union1d": lambda d, k: nb.union1d(d, k), "setxor1d": nb.setxor1d,
+    "intersect1d": nb.intersect1d, "setdiff1d": nb.setdiff1d, "array_equal": lambda d, k: nb.array_equal(d[0], k),
+    "array_equiv": lambda d, k: nb.array_equiv(d[:1], k), "isclose": lambda d, k: nb.isclose(d, k, 0.0, 0.0),
+    "jvp": lambda d, k: nb.jvp(lambda v: v * d, (k,), (k,)), "jvp_tangent": lambda d, k: nb.jvp(nb.sin, (d[0],), (k,)),
+    "vjp": lambda d, k: nb.vjp(nb.sin, d[0])[1](k), "linearize": lambda d, k: nb.linearize(lambda v: v * d, k)[1](k),
+    "linear_transpose": lambda d, k: nb.linear_transpose(lambda v: v * 2, d[0])(k),
+    "hvp": lambda d, k: nb.hvp(lambda v: nb.sum(v * v * d), (d[0],), (k,)), "jacfwd": lambda d, k: nb.jacfwd(
+        lambda v: v * v * d)(k), "piecewise": lambda d, k: nb.piecewise(d, [d > 0.15], [k, k]),
+    "piecewise_function": lambda d, k: nb.piecewise(d, [d > 0.15], [lambda x: k]),
+    "select": lambda d, k: nb.select([d > 0.15, d > 0.05], [d, k], k), "choose": lambda d, k: nb.choose(PLACES, [d, k]),
+    "put_along_axis": lambda d, k: nb.put_along_axis(d, PLACES, k, 0),
+    "add_along_axis": lambda d, k: nb.add_along_axis(d, PLACES, k, 0), "put": lambda d, k: nb.put(d, PLACES, k),
+    "subtract": lambda d, k: d.at[0].subtract(k), "divide": lambda d, k: d.at[0].divide(k),
+    "hstack": lambda d, k: nb.hstack([k, d, k]), "vstack": lambda d, k: nb.vstack([d[:1], k]),
+    "dstack": lambda d, k: nb.dstack([d[:1], k]), "append": nb.append, "r_": lambda d, k: nb.r_[k, d, 0:1, k],
+    "block": lambda d, k: nb.block([[k, d], [d, k]]), "stack": lambda d, k: nb.stack([k, d[0]]),
+    "linspace": lambda d, k: nb.linspace(d[0], k, 3), "logspace": lambda d, k: nb.logspace(k, d[0], 3),
+    "geomspace": lambda d, k: nb.geomspace(d[0], k, 3), "arange": lambda d, k: nb.arange(d[0], k, d[1]),
+    "polyadd": nb.polyadd, "polysub": lambda d, k: nb.polysub(k, d), "polymul": nb.polymul, "polydiv": nb.polydiv,
+    "polyval": nb.polyval, "interp": lambda d, k: nb.interp(k, d, d * 3), "float_power": nb.float_power,
+    "vectorize": lambda d, k: nb.vectorize(lambda x, y: x * y)(d, k), "pad": lambda d, k: nb.pad(d, 1, value=k),
+    "masked_select": lambda d, k: nb.masked_select(d, d > 0.15, 4, k), "compress": lambda d, k: nb.compress(
+        d > 0.15, d, size=4, fill_value=k), "unique": lambda d, k: nb.unique(d, 4, k),
+    "trapezoid": lambda d, k: nb.trapezoid(d, dx=k),
+    "fill_diagonal": lambda d, k: nb.fill_diagonal(nb.diag(d), k), "insert": lambda d, k: nb.insert(d, 1, k),
+    "scan": lambda d, k: nb.scan(lambda c, v: (c + v, c), k, d), "cond": lambda d, k: nb.cond(
+        True, lambda: k, lambda: d[0]), "switch": lambda d, k: nb.switch(1, [lambda: d[0], lambda: k]),
+    "while_loop": lambda d, k: nb.while_loop(lambda c: c < 2, lambda c: c + d[0], k),
+    "fori_loop": lambda d, k: nb.fori_loop(0, 3, lambda i, c: c * d[1], k),
+    "scan_result": lambda d, k: nb.scan(lambda c, v: (k, c), d[0], d), "custom_vjp": lambda d, k: nb.grad(
+        lambda v: _constant_slope(v, k))(d[0]),
+}
+
+
+def _constant_slope(x, k):
+    @nb.custom_vjp
+    def f(v):
+        return v * 2
+
+    f.defvjp(lambda v: (f(v), None), lambda residuals, ct: (k,))
+    return f(x)
+
+
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("number", [0.1, 0.7])
+def test_numbers_beside_float64_are_not_rounded(name, number):
+    """No result is that of a number rounded to float32. `exact` has the number as a float64 tensor."""
+    d = nb.asarray([0.1, 0.2], "float64")
+    got, exact = [nb.tree.leaves(BESIDE[name](d, k)) for k in (number, nb.asarray(number, "float64"))]
+    for a, b in zip(got, exact, strict=True):
+        assert a.dtype == b.dtype and a.dtype != nb.float32
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+def test_ranges_between_numpys_scalars_and_traced_ends():
+    for low in (np.float64(0.1), nb.asarray(0.1, "float64")):
+        for f in (nb.linspace, nb.logspace, nb.geomspace):
+            np.testing.assert_allclose(np.asarray(f(low, 0.7, 3)), getattr(np, f.__name__)(0.1, 0.7, 3), rtol=1e-14)
+    np.testing.assert_array_equal(np.asarray(nb.arange(np.float64(0.1), 0.7, 0.3)), np.arange(0.1, 0.7, 0.3))
+    assert nb.linspace(0, 1, 3).dtype == nb.float32 and nb.linspace(np.float16(0), 1, 3).dtype == nb.float16
+    traced = nb.jit(lambda v: nb.linspace(v, 0.7, 3))(nb.asarray(0.1, "float64"))
+    np.testing.assert_array_equal(np.asarray(traced), np.linspace(0.1, 0.7, 3))
+
+
+# Functions of a Python int n beside an int32 tensor x.
+INTS = {
+    "where": lambda x, n: nb.where(True, n, 0), "where_beside": lambda x, n: nb.where(x > 2, n, x),
+    "select": lambda x, n: nb.select([x > 2], [3], n), "clip": lambda x, n: nb.clip(x, n, n), "full_like": nb.full_like,
+    "full": lambda x, n: nb.full(2, n, "int32"), "pad": lambda x, n: nb.pad(x, 1, value=n),
+    "set": lambda x, n: x.at[0].set(n), "add": lambda x, n: x.at[0].add(n), "min": lambda x, n: x.at[0].min(n),
+    "subtract": lambda x, n: x.at[0].subtract(n), "multiply": lambda x, n: x.at[PLACES].multiply(n),
+    "get": lambda x, n: x.at[PLACES].get("fill", n), "put": lambda x, n: nb.put(x, PLACES, [n, 1]),
+    "place": lambda x, n: nb.place(x, x > 2, n), "insert": lambda x, n: nb.insert(x, 1, n), "append": nb.append,
+    "put_along_axis": lambda x, n: nb.put_along_axis(x, PLACES, n, 0), "ediff1d": nb.ediff1d, "isin": nb.isin,
+    "scatter": lambda x, n: nb.scatter(x, PLACES, n), "scatter_add": lambda x, n: nb.scatter_add(x, PLACES, n),
+    "take": lambda x, n: nb.take(x, PLACES, mode="fill", fill_value=n), "choose": lambda x, n: nb.choose(x, [x, n]),
+    "masked_select": lambda x, n: nb.masked_select(x, x > 2, 4, n), "extract": lambda x, n: nb.extract(x > 2, x, 4, n),
+    "compress": lambda x, n: nb.compress(x > 2, x, size=4, fill_value=n), "unique": lambda x, n: nb.unique(x, 4, n),
+    "union1d": lambda x, n: nb.union1d(x, x, 4, n), "nonzero": lambda x, n: nb.nonzero(x, 4, n),
+    "r_": lambda x, n: nb.r_[x, n], "hstack": lambda x, n: nb.hstack([x, n]),
+    "list": lambda x, n: nb.asarray([x[0], n]), "dtype": lambda x, n: nb.int32(n),
+    "numbers": lambda x, n: nb.maximum(n, 1), "state": lambda x, n: nb.fori_loop(0, 3, lambda i, c: c, n),
+}
+
+
+@pytest.mark.parametrize("name", INTS)
+def test_ints_that_do_not_fit_beside_int32(name):
+    x = nb.asarray([1, 5])
+    for n in (2**31, -2**31 - 1, 2**64 - 1, 2**70):
+        with pytest.raises((OverflowError, ValueError), match="does not fit into"):
+            INTS[name](x, n)
+
+
+def test_large_ints_beside_other_dtypes():
+    assert (nb.ones(1) + (2**64 - 1)).tolist() == [2.0**64] and nb.grad(lambda v: v * 2**70)(1.0).item() == 2.0**70
+    x, n = nb.asarray([1, 5], "int64"), 2**60 + 1
+    assert nb.masked_select(x, x > 2, 2, n).tolist() == nb.compress(x > 2, x, size=2, fill_value=n).tolist() == [5, n]
+    assert nb.dynamic_slice(x, [2**64 - 1], [1]).tolist() == [5]

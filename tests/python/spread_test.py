@@ -311,8 +311,9 @@ def test_wrong_use_is_named(tmp_path):
     refused(ValueError, "prefetch is how many gathers of parameters start ahead of their use, got -1", prefetch=-1)
     refused(nb.Error, "E0901.*max.comm.bytes is a number of bytes, such as 64MiB, not `x`",
             mesh={"dp": 2}, data_axes="dp", max_comm_bytes="x")
-    refused(TypeError, "microbatches is a number from 1 on, or 0 for none, got '2'", microbatches="2")
-    refused(ValueError, "microbatches is a number from 1 on, or 0 for none, got 11805916", microbatches=2**70)
+    refused(TypeError, "microbatches is the number of parts of the batch, or None, got '2'", microbatches="2")
+    refused(nb.Error, "E0901.*microbatches: 11805916.* is not in the range 1 to 1048576", microbatches=2**70)
+    refused(nb.Error, "E0901.*microbatches: 0 is not in the range 1 to 1048576", microbatches=0)
     refused(TypeError, "reshard_after_forward is True or False, got 'no'", reshard_after_forward="no")
     refused(TypeError, "auto_shard is True or False, got 'off'", auto_shard="off")
     refused(TypeError, "data_axes are names of axes of the mesh, got 3", mesh={"dp": 2}, data_axes=3)

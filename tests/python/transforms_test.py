@@ -170,6 +170,31 @@ def test_states_keep_their_types():
         nb.while_loop(lambda s: s[0] < 1.0, lambda s: s[0], (1.0, 2.0))
 
 
+def test_numbers_in_a_state_take_the_dtype_of_the_body():
+    """As in JAX: Python numbers in the initial state are weak."""
+    half, ones = nb.asarray([0.5], "bfloat16"), nb.ones(3)
+    assert nb.scan(lambda c, v: (c + v, c), 0, ones)[0].dtype == nb.float32
+    assert nb.scan(lambda c, v: (c + v, c), 0.1, half)[1].dtype == nb.bfloat16
+    assert nb.fori_loop(0, 3, lambda i, c: c + 0.5, 0).tolist() == 1.5
+    assert nb.fori_loop(nb.asarray(0), nb.asarray(3), lambda i, c: c + i, 0).dtype == nb.int32
+    assert nb.while_loop(lambda c: c < 2, lambda c: c + 0.5, 0).tolist() == 2.0
+    assert nb.while_loop(lambda s: s["n"] < 2, lambda s: {"n": s["n"] + 1, "v": s["v"] + ones[0]}, {"n": 0, "v": 0})[
+        "v"].dtype == nb.float32
+    nested = nb.fori_loop(0, 2, lambda i, c: nb.fori_loop(0, 2, lambda j, e: e + 0.25, c), 0)
+    assert nested.dtype == nb.float32 and nested.item() == 1.0
+    wide = nb.asarray([0.1, 0.2], "float64")
+    assert nb.jit(lambda s: nb.scan(lambda c, v: (c + v, c), s, wide)[0])(0.1).item() == 0.1 + 0.1 + 0.2
+    assert nb.vmap(lambda x: nb.fori_loop(0, 3, lambda i, c: c * x, 1))(wide).dtype == nb.float64
+    assert nb.fori_loop(0, 1, lambda i, c: c * wide[0], 2**40).item() == 2**40 * 0.1
+    assert nb.cond(False, lambda: 0.5, lambda: 1).item() == 1.0
+    sized = nb.jit(lambda x: nb.fori_loop(0, 2, lambda i, c: c + 0.5, x.shape[0]), dynamic_dims={0: {0: "n"}})
+    assert sized(ones).item() == 4.0
+    for f in (lambda: nb.scan(lambda c, v: (c + 1, c), True, ones), lambda: nb.fori_loop(0, 2, lambda i, c: ones, 0.0),
+              lambda: nb.fori_loop(0, 2, lambda i, c: 0.5, nb.asarray(1))):
+        with pytest.raises(TypeError, match="comes as"):
+            f()
+
+
 def test_checkpoint_keeps_values_and_gradients():
     f = lambda x: nb.sum(nb.sin(nb.cos(x) * x))  # noqa: E731
     for g in (nb.checkpoint(f), nb.remat(f, policy="dots"), nb.checkpoint(policy="nothing")(f)):

@@ -169,6 +169,16 @@ DType.__call__ = _value
 Tensor._exact = None  # of a weak tensor: the float64 tensor that it was rounded from
 
 
+def is_weak(x):
+    """Whether x is a Python int or float, or a weak tensor."""
+    return x._exact is not None if isinstance(x, Tensor) else type(x) in (int, float)
+
+
+def weak_floats(x):
+    """x as a tensor. A Python float becomes a weak tensor, which is not rounded to float32 before it meets float64."""
+    return weak(asarray(x, DType.float64)) if type(x) is float else asarray(x)
+
+
 def of_size(dim):
     """The weak int32 scalar of a size that is known only at run time. It is promoted as a Python int is."""
     low = dim.bounds[0]
@@ -314,7 +324,7 @@ def _checked(x, dtype):
         check_fits(x, dtype, "the dtype of what it meets")
         # A double, as which numbers travel, does not hold all of them.
         return asarray(x, dtype) if abs(x) > 1 << 53 else x
-    return x
+    return float(x) if isinstance(x, int) and abs(x) > 1 << 53 else x
 
 
 def inexact(*xs):

@@ -1,12 +1,16 @@
 """How a program is spread over ranks and memories: the options of `nablac compile` for that, from Python's."""
 
 import math
+import re
 
 from ._core import DType, dtype_of, whole
-from ._mesh import DeviceMesh, names_of, native_mesh
+from ._nabla import fail
+from ._mesh import _LAYOUT, DeviceMesh, names_of, native_mesh, spec_of
 from ._options import count, flag, limit
 
 _PADDING = " allow_padding"  # after the words of a layout
+_OPTION = 901  # the code of an option that is not possible
+_MOST_MICROBATCHES = 1 << 20  # as of nablac --microbatches
 
 
 def names(what, axes):
@@ -64,7 +68,17 @@ def batch_parts(mesh, spread):
     return math.prod(cut) * int(spread.get("microbatches", 1))
 
 
-def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=0, grad_sync=None,
+def _microbatches(given):
+    number = whole(given)
+    if number is None:
+        raise TypeError(f"microbatches is the number of parts of the batch, or None, got {given!r}")
+    if not 1 <= number <= _MOST_MICROBATCHES:
+        fail(_OPTION, f"microbatches: {number} is not in the range 1 to {_MOST_MICROBATCHES}",
+             "give the number of parts of the batch, such as 4, or leave microbatches out")
+    return number
+
+
+def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=None, grad_sync=None,
             auto_shard=False, reshard_after_forward=True, max_comm_bytes=None, deterministic=False, offload="none",
             remat_bytes=None, allow_padding=True, prefetch=None, reduce_dtype=None, allow_idle_axes=False):
     """The options of `nablac compile` that these are, as texts; see compile_bundle."""
@@ -95,12 +109,12 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         out["zero"] = str(int(zero))
     if zero_axes:
         out["zero-axes"] = names("zero_axes", zero_axes)
-    if parts := count("microbatches", microbatches, 0, "a number from 1 on, or 0 for none"):
-        out["microbatches"] = str(parts)
+    if microbatches is not None:
+        out["microbatches"] = str(_microbatches(microbatches))
     if grad_sync not in (None, "last", "each"):
         raise ValueError(f"grad_sync is \"last\" or \"each\", got {grad_sync!r}")
     if grad_sync is not None:
-        if not microbatches:
+        if microbatches is None:
             raise ValueError("grad_sync says when microbatches exchange their gradients, and there are none")
         out["grad-sync"] = grad_sync
     if reduce_dtype is not None:
@@ -131,6 +145,64 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
     if remat_bytes is not None:
         out["remat-bytes"] = limit(remat_bytes)
     return out
+
+
+def layout_problem(spread, mesh, code, names, tensors):
+    """What is wrong with the option layouts of nabla.jit, as the arguments of _nabla.fail; None if it is not the cause
+    of an error of this code. `names`: of the arguments and of what the function closes over, which are `tensors`."""
+    if "layouts" not in spread or code not in ("E0901", "E0210"):
+        return None
+    rules = []
+    for rule in spread["layouts"].split(";"):
+        pattern, _, words = rule.rpartition("=")
+        words = [re.sub(r" p\d$", "", word) for word in words.removesuffix(_PADDING).split(",")]
+        try:
+            rules.append((pattern, re.compile(pattern), words))
+        except re.error as e:
+            return _OPTION, f"jit: layouts[{pattern!r}] is no regular expression: {e}", _RULE
+    specs = [spec for spec in map(spec_of, tensors) if spec is not None]
+    mesh = mesh or (specs[0].mesh if specs else None)
+    if mesh is None:
+        return _OPTION, "jit: layouts are over a mesh, and there is none", "give one: mesh={\"dp\": 2, \"tp\": 4}"
+    firsts = [next((r for r in rules if r[1].fullmatch(name)), None) for name in names]
+    for rule in rules:
+        problem = _unused_rule(rule, firsts, names)
+        if problem:
+            return problem
+    for name, rule, x in zip(names, firsts, tensors):
+        why = rule and _misfit(rule[2], mesh, x)
+        if why:
+            return _LAYOUT, f"jit: layouts[{rule[0]!r}] of {name}, {x.type_str()}: {why}", _RULE
+    return None
+
+
+_RULE = "layouts is {regular expression of names: a word per dimension}, such as {\"fc1.w\": (None, \"tp\")}"
+
+
+def _unused_rule(rule, firsts, names):
+    if rule in firsts:
+        return None
+    pattern = rule[0]
+    shadowed = next((n for n, name in enumerate(names) if rule[1].fullmatch(name)), None)
+    if shadowed is None:
+        known = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+        return (_OPTION, f"jit: layouts[{pattern!r}] matches no argument",
+                f"there are {known}" if names else "there are none")
+    return (_OPTION, f"jit: layouts[{pattern!r}] is not used: layouts[{firsts[shadowed][0]!r}] is before it and "
+            f"matches {names[shadowed]} too", "put it first, or leave it out")
+
+
+def _misfit(words, mesh, x):
+    """Why these words are no layout of a tensor, or None."""
+    if len(words) != x.ndim and not (x.ndim == 0 and words == [""]):
+        return f"{len(words)} {'word' if len(words) == 1 else 'words'} for {x.ndim} dimensions"
+    axes = [axis for word in words if word not in ("", "?") for axis in word.split("+")]
+    for axis in axes:
+        if axis not in mesh.axis_names:
+            return f"the mesh has no axis {axis!r}, it has {', '.join(mesh.axis_names)}"
+        if axes.count(axis) > 1:
+            return f"the axis {axis!r} is there twice"
+    return None
 
 
 def updates(arguments, result, donated):

@@ -16,14 +16,15 @@ class Arguments:
 
     __slots__ = ("treedef", "tensors", "places", "others", "weak")
 
-    def __init__(self, args, kwargs=None, weak_floats=True):
+    def __init__(self, args, kwargs=None, weak_floats=True, weak_ints=False):
         """With `weak_floats`, Python floats are float64 here, and weak tensors in what `rebuild` gives: `weak` numbers
-        them among the tensors. Without, they have the default dtype, as what a loop carries."""
+        them among the tensors. Without, they have the default dtype. With `weak_ints`, Python ints are int64 and weak
+        in the same way."""
         leaves, self.treedef = tree_flatten((tuple(args), kwargs or {}))
         self.tensors, self.places, self.others, self.weak = [], [], leaves, []
         for i, leaf in enumerate(leaves):
             if is_array(leaf):
-                exact = _exact(leaf) if weak_floats else None
+                exact = _exact(leaf, weak_ints) if weak_floats else None
                 if exact is not None:
                     self.weak.append(len(self.tensors))
                 self.places.append(i)
@@ -54,27 +55,29 @@ class Arguments:
 
     def rebuild(self, tensors):
         """`(args, kwargs)` with these tensors, of the types of `self.tensors`, in place of the traced ones."""
-        return self._with([weak(t) if i in self.weak else t for i, t in enumerate(tensors)])
+        return self.in_place([weak(t) if i in self.weak else t for i, t in enumerate(tensors)])
 
     def rebuild_results(self, tensors):
         """As rebuild, with what was computed for the traced ones, such as gradients: none of them is weak."""
-        return self._with([self.strong(i, t) for i, t in enumerate(tensors)])
+        return self.in_place([self.strong(i, t) for i, t in enumerate(tensors)])
 
     def strong(self, i, t):
         """What was computed for traced leaf i, in the dtype that the function saw there."""
         return asarray(t, default_float()) if i in self.weak else t
 
-    def _with(self, tensors):
+    def in_place(self, tensors):
+        """`(args, kwargs)` with these tensors as they are in place of the traced ones."""
         leaves = list(self.others)
         for place, t in zip(self.places, tensors):
             leaves[place] = t
         return self.treedef.unflatten(leaves)
 
 
-def _exact(leaf):
-    """Returns the float64 tensor of a Python float or of a weak tensor. Returns None for other leaves."""
-    if type(leaf) is float:
-        return asarray(leaf, DType.float64)
+def _exact(leaf, ints):
+    """Returns the float64 tensor of a Python float or of a weak tensor; with `ints`, the int64 tensor of a Python int.
+    Returns None for other leaves."""
+    if type(leaf) is float or ints and type(leaf) is int:
+        return asarray(leaf, DType.float64 if type(leaf) is float else DType.int64)
     return leaf._exact if isinstance(leaf, Tensor) else None
 
 
@@ -173,16 +176,18 @@ def trace(fun, types, build, names=None, like=None, without=None, of_batch=False
 
 
 class Result:
-    """What a traced function returned: tensors, and the form around them."""
+    """What a traced function returned: tensors, and the form around them. `given` has the leaves of the tensors as they
+    were returned: Python numbers are numbers there."""
 
-    __slots__ = ("treedef", "tensors", "places", "others")
+    __slots__ = ("treedef", "tensors", "places", "others", "given")
 
     def __init__(self, tree, fun):
         leaves, self.treedef = tree_flatten(tree)
-        self.tensors, self.places, self.others = [], [], leaves
+        self.tensors, self.places, self.others, self.given = [], [], leaves, []
         for i, leaf in enumerate(leaves):
             if is_array(leaf) or isinstance(leaf, Dim):
                 self.places.append(i)
+                self.given.append(leaf)
                 self.tensors.append(asarray(leaf))
                 leaves[i] = None
             elif callable(leaf) or not isinstance(leaf, (str, bytes, type(None))):

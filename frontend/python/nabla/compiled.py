@@ -11,9 +11,10 @@ import time
 import warnings
 import weakref
 
-from . import _nabla, _options, _pinned, _spread, _tracebacks, debug, distributed, profiling, recompiles
-from ._core import Tensor, default_float, whole
-from ._mesh import _LAYOUT, DeviceMesh, logical_rules, spec_of
+from . import _dynamic, _nabla, _options, _pinned, _spread, _tracebacks, debug, distributed, profiling, recompiles
+from ._core import Tensor, default_float
+from ._dynamic import Dynamic
+from ._mesh import logical_rules, spec_of
 from ._trace import Arguments, example_types, name_of, names_of_captures, type_text
 from ._trace import trace as trace_function
 from .tree import Static, _registration, same, tree_flatten
@@ -21,48 +22,6 @@ from .tree import Static, _registration, same, tree_flatten
 _all = weakref.WeakSet()  # compiled functions
 _disabled = False
 CacheStats = collections.namedtuple("CacheStats", "hits misses hit_rate compile_seconds run_seconds size causes")
-
-
-class Dynamic:
-    """A dimension of a compiled function's argument that may change from call to call, within bounds.
-
-    name: equal names are equal sizes. One compiled function serves every size in [min, max] that is a multiple of
-    `multiple`; without `max` it is the next power of two from four times the first size, at least 1024, and a larger
-    size compiles again.
-    """
-
-    def __init__(self, name, min=1, max=None, multiple=1):
-        _options.check_bounds(name, min, min if max is None else max, multiple)
-        self.name, self.min, self.max, self.multiple = name, min, max, multiple
-        self._grown = 0
-
-    def bound(self, size):
-        if self.max is not None:
-            return self.max
-        if self._grown < size:
-            self._grown = 1024
-            while self._grown < 4 * size:
-                self._grown *= 2
-        return self._grown
-
-    def _least(self, multiple):
-        """The least size, a multiple too: parts of less than that would have nothing."""
-        return -(-self.min // multiple) * multiple
-
-    def _refusal(self, size, multiple):
-        """Why a call may not have this size, where layouts and collectives want multiples, and what helps; None: it
-        may."""
-        alone = "or leave it out of dynamic_dims: each size is compiled then, and layouts may have shorter last parts"
-        why = f"multiple of {multiple}"
-        why += ", as the parts of layouts and collectives are" if multiple != self.multiple else ""
-        if multiple != self.multiple and size % multiple:
-            return f"{self.name} is {size}, no {why}", f"pad it to {-(-size // multiple) * multiple}, {alone}"
-        low, high = self._least(multiple), self.bound(size)
-        if low > high:
-            return f"no size of {self.name} in [{self.min}, {high}] is a {why}", f"give it other bounds, {alone}"
-        if multiple != self.multiple and not low <= size <= high:
-            return f"{self.name} is {size}, not in [{low}, {high}]", "pass a size in these bounds, or give it others"
-        return None
 
 
 class _Executable:
@@ -88,7 +47,8 @@ class Compiled:
 
     def __init__(self, fun, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None,
                  max_cache_size=64, target="", threads=0, check_nan=False, auto_shard=None, engine=None,
-                 in_shardings=None, out_shardings=None, mesh=None, layouts=None, data_axes=(), zero=0, microbatches=0):
+                 in_shardings=None, out_shardings=None, mesh=None, layouts=None, data_axes=(), zero=0,
+                 microbatches=None):
         functools.update_wrapper(self, fun, updated=())
         self._mesh = _spread.mesh_of(mesh, auto_shard)
         _pinned.check(in_shardings, out_shardings, "mesh" if auto_shard is None else "auto_shard", self._mesh)
@@ -102,8 +62,8 @@ class Compiled:
         both = set(self._static) & set(self._donated)
         if both:
             raise ValueError(f"argument {min(both)} is both static and donated")
-        self._dynamic = _dynamic_table(dynamic_dims)
-        self._dynamic_names = _dynamic_names(fun, self._dynamic)
+        self._dynamic = _dynamic.table_of(dynamic_dims)
+        self._dynamic_names = _dynamic.names_of(fun, self._dynamic)
         self._multiples = {}  # of dynamic sizes, by name: what layouts inside of the function want
         self._target, self._threads = _options.text("target", target) or "cpu:native", _options.threads(threads)
         self._check_nan = _options.flag("check_nan", check_nan)
@@ -291,7 +251,7 @@ class Compiled:
             types = tuple((d, tuple(s if isinstance(s, int) else repr(s) + repr(_nabla.symbols_of([s])) for s in shape))
                           for d, shape in types)
         others = tuple((i, Static(x)) for i, x in enumerate(arguments.others) if x is not None)
-        layouts = tuple(_layout_key(t) for t in arguments.tensors)
+        layouts = tuple(_layout_key(t, bool(self._dynamic)) for t in arguments.tensors)
         values = [x for x in arguments.others if x is not None] + [v for _, v in static]
         static = tuple((i, Static(v)) for i, v in static)
         key = (arguments.treedef, types, tuple(arguments.weak), layouts, others, static, default_float(),
@@ -304,36 +264,7 @@ class Compiled:
 
     def _dynamic_types(self, arguments):
         """The types with symbols where dimensions are dynamic."""
-        types = example_types(arguments.tensors)
-        owner, first = {}, 0
-        for n, form in enumerate(arguments.treedef.children[0].children):
-            for i in range(form.num_leaves):
-                owner[first + i] = n
-            first += form.num_leaves
-        rows_of = [self._dynamic.get(owner.get(place), {}) for place in arguments.places]
-        multiples = {}  # by name: parts of layouts divide the size
-        for place, (_, shape), rows, x in zip(arguments.places, types, rows_of, arguments.tensors):
-            spec = spec_of(x) if rows else None
-            for dim, d in rows.items():
-                if not -len(shape) <= dim < len(shape):
-                    raise ValueError(f"dynamic_dims: argument {owner[place]} has a tensor of shape {tuple(shape)}, "
-                                     f"which has no dimension {dim}")
-                parts = spec.dim_specs[dim].get_total_shards(spec.mesh) if spec else 1
-                if dim in (0, -len(shape)):
-                    parts = math.lcm(parts, self._batch_parts)
-                known = multiples.get(d.name, self._multiples.get(d.name, 1))
-                multiples[d.name] = math.lcm(known, d.multiple, parts)
-        out = []
-        for k, ((dtype, shape), rows) in enumerate(zip(types, rows_of)):
-            sizes = list(shape)
-            for dim, d in rows.items():
-                refusal = d._refusal(shape[dim], multiples[d.name])
-                if refusal:
-                    where = f"dimension {dim} of {arguments.names(self._fun)[k]}, {type_text(dtype, shape)}"
-                    _nabla.fail(_LAYOUT, f"dynamic_dims: {where}: {refusal[0]}", refusal[1])
-                sizes[dim] = _nabla.symbol(d.name, d._least(multiples[d.name]), d.bound(shape[dim]), multiples[d.name])
-            out.append((dtype, tuple(sizes)))
-        return out
+        return _dynamic.types_of(self._fun, self._dynamic, self._multiples, self._batch_parts, arguments)
 
     def _compile(self, fun, arguments, key, static):
         begin = time.perf_counter()
@@ -348,14 +279,20 @@ class Compiled:
         inputs = names + names_of_captures(self._fun, captures)
         spread = _nabla.JitSpread(self._mesh and self._mesh._native, self._search, self._spread,
                                   _spread.updates(arguments, result, self._donated))
+        problem = None
         try:
             executable = _Executable(f, captures, result, self._target, self._threads, inputs, self._check_nan, spread,
                                      processes)
         except _nabla.Error as e:
-            if self._batch_parts > 1 and e.code in ("E0207", "E0210"):
-                e.add_note("data_axes and microbatches cut every argument that does not stand for state: "
-                           "donate_argnums and layouts say which ones do")
-            raise
+            tensors = arguments.tensors + captures
+            problem = _spread.layout_problem(self._spread, self._mesh, e.code, inputs, tensors)
+            if problem is None:
+                if self._batch_parts > 1 and e.code in ("E0207", "E0210"):
+                    e.add_note("data_axes and microbatches cut every argument that does not stand for state: "
+                               "donate_argnums and layouts say which ones do")
+                raise
+        if problem is not None:
+            _nabla.fail(*problem)
         for note in executable.bundle.notes:
             if note not in self._notes:
                 self._notes.add(note)
@@ -432,44 +369,22 @@ def _line_each(entry):
     return "\n".join([entry[0]] + [f"  {kind:10} {row}" for kind, row in rows + [("result", y) for y in results]])
 
 
-def _layout_key(x):
-    """What a compiled function depends on of a tensor's layout; None: it has none."""
+def _padded(x):
+    """Whether the shards of a tensor differ in size, so that smaller ones are padded."""
+    spec = spec_of(x)
+    return any(n % d.get_total_shards(spec.mesh) for n, d in zip(x.shape, spec.dim_specs))
+
+
+def _layout_key(x, dynamic):
+    """What a compiled function depends on of a tensor's layout; None: it has none. `dynamic`: the function has dynamic
+    sizes. Without these, it does not matter that shards may be padded if all shards are equal: a result of shape [6]
+    over two ranks has the key of an argument that was sharded to three elements each."""
     placement = _nabla.placement(x)
-    return placement and (placement[0].name, tuple(placement[0].axes), repr(placement[1]))
-
-
-def _dynamic_table(dynamic_dims):
-    out, table = {}, dynamic_dims or {}
-    if not isinstance(table, dict) or not all(isinstance(rows, dict) for rows in table.values()):
-        raise ValueError(f"dynamic_dims is {{argument: {{dimension: name}}}}, got {dynamic_dims!r}")
-    for n, rows in table.items():
-        for key, what in ((n, "an argument"), *((dim, "a dimension") for dim in rows)):
-            if whole(key) is None:
-                raise ValueError(f"dynamic_dims: {what} is given by its place, got {key!r}")
-        out[n] = {dim: d if isinstance(d, Dynamic) else Dynamic(*_named(d)) for dim, d in rows.items()}
-    return out
-
-
-def _dynamic_names(fun, table):
-    """The names of parameters with dynamic sizes. Raises ValueError for places that `fun` does not have."""
-    try:
-        parameters = inspect.signature(fun).parameters.values()
-    except (TypeError, ValueError):
-        return set()
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    for n in table:
-        if n < 0 or n >= len(names) and not any(p.kind == p.VAR_POSITIONAL for p in parameters):
-            raise ValueError(f"dynamic_dims: {name_of(fun)} has {len(names)} parameters, counted from 0, and no {n}")
-    return {names[n] for n in table if n < len(names)}
-
-
-def _named(given):
-    row = given if isinstance(given, tuple) else (given,)
-    sizes = [s for s in row[1:] if s is not None]
-    if not 1 <= len(row) <= 4 or not isinstance(row[0], str) or not all((whole(s) or 0) >= 1 for s in sizes):
-        raise ValueError("dynamic_dims: a dimension is a name, or (name, min, max) with sizes from 1 on, "
-                         f"got {given!r}")
-    return row
+    if placement is None:
+        return None
+    mesh, layout = placement
+    padded = layout.allow_padding and (dynamic or _padded(x))
+    return mesh.name, tuple(mesh.axes), repr(layout).removesuffix(" allow_padding"), padded
 
 
 def _forget_known_calls():
@@ -493,7 +408,7 @@ def disable_jit():
 
 def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None, max_cache_size=64,
         target="", threads=0, check_nan=False, auto_shard=None, engine=None, in_shardings=None, out_shardings=None,
-        mesh=None, layouts=None, data_axes=(), zero=0, microbatches=0):
+        mesh=None, layouts=None, data_axes=(), zero=0, microbatches=None):
     """`fun` compiled: see Compiled.
 
     donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.

@@ -369,7 +369,7 @@ class Bundle:
 
 def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, load=True, tf32=False, tuning=None,
                    buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(),
-                   microbatches=0, grad_sync=None, auto_shard=False, reshard_after_forward=True, max_comm_bytes=None,
+                   microbatches=None, grad_sync=None, auto_shard=False, reshard_after_forward=True, max_comm_bytes=None,
                    deterministic=False, offload="none", remat_bytes=None, allow_padding=True, prefetch=None,
                    reduce_dtype=None, allow_idle_axes=False):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.

@@ -22,7 +22,7 @@ class Plan:
         return self._text
 
 
-def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=None, microbatches=0, max_bytes=None,
+def plan(program, ranks, axes=(), data_axes=(), entry="", target="cpu", layouts=None, microbatches=None, max_bytes=None,
          offload="none", tuning=None):
     """Compares meshes of `ranks` ranks, each with zero 0, 1 and 3 (2 of microbatches too) and as auto_shard lays it
     out, as `nablac plan` does; no kernel is compiled.

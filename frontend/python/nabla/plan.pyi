@@ -12,6 +12,6 @@ class Plan:
 def plan(
     program: ExportedProgram, ranks: int, axes: str | Sequence[str] = (), data_axes: str | Sequence[str] = (),
     entry: str = "", target: str = "cpu", layouts: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None,
-    microbatches: int = 0, max_bytes: int | str | None = None,
+    microbatches: int | None = None, max_bytes: int | str | None = None,
     offload: Literal["none", "opt", "params", "all"] = "none", tuning: StrPath | None = None
 ) -> Plan: ...

@@ -4,7 +4,7 @@ import logging
 import os
 import warnings
 
-from . import debug
+from . import _nabla, debug
 from ._mesh import logical_rules, spec_of
 from ._trace import type_text
 
@@ -31,6 +31,8 @@ def signature_of(arguments, names, types, static, default):
         spec = spec_of(x)
         out[name] = ("a Python float" if i in arguments.weak else type_text(dtype, shape) if spec is None
                      else _laid_out_text(dtype, shape, spec))
+        if not all(isinstance(n, int) for n in shape) and spec is not None and _nabla.placement(x)[1].allow_padding:
+            out[name] += " with padding allowed"
         if spec is not None and spec.mesh not in meshes:
             meshes.append(spec.mesh)
     places = set(arguments.places)

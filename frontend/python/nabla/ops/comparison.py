@@ -1,7 +1,7 @@
 """Comparisons and logic: bool results without a derivative. Shapes broadcast, dtypes meet by JAX's table."""
 
 from .. import _nabla
-from .._core import Tensor, asarray, operand, promoted
+from .._core import Tensor, asarray, operand, promoted, weak_floats
 from ._common import emit1, places_in, require_at_least, same_size, tensors
 from .binary import broadcast_arrays
 
@@ -91,7 +91,7 @@ def allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=False):
 
 def array_equal(x, y):
     """Whether shapes and all elements are equal: a bool scalar."""
-    x, y = asarray(x), asarray(y)
+    x, y = weak_floats(x), weak_floats(y)
     same = [same_size(n, m) for n, m in zip(x.shape, y.shape)]
     if x.ndim != y.ndim or False in same:
         return asarray(False)

@@ -29,10 +29,10 @@ def select(conditions, choices, default=0):
     """The element of the first choice whose condition holds, else `default`."""
     if len(conditions) != len(choices):
         _nabla.fail(204, f"select: {len(conditions)} conditions for {len(choices)} choices")
-    out = default
+    *choices, out = tensors(*choices, default)
     for condition, choice in reversed(list(zip(conditions, choices))):
         out = where(condition, choice, out)
-    return asarray(out)
+    return out
 
 
 __all__ = ["associative_scan", "cond", "fori_loop", "scan", "select", "switch", "where", "while_loop"]

@@ -5,7 +5,7 @@ import math
 import operator
 
 from .. import _nabla
-from .._core import DType, Tensor, asarray, astype, default_float, dtype_of, fits
+from .._core import DType, Tensor, asarray, astype, default_float, dtype_of, fits, result_type
 from .._mesh import laid_out_like
 from ._common import (
     all_static, bounds_of, cut, emit1, places_in, sizes_of, smaller_size, static_size, wide_index, widened)
@@ -89,6 +89,7 @@ def empty_like(x, dtype=None):
 
 def arange(start, stop=None, step=1, dtype=None, device=None):
     """start, start + step, ... before stop; arange(stop) begins at 0. Ints give int32, floats the default dtype.
+    Floating tensors and NumPy's scalars keep their dtype.
 
     With a dtype the numbers are converted as `astype` does it. Raises ValueError for ints that do not fit into int32
     without one. Sizes that are known only at run time, such as `x.shape[0]`, count as ints.
@@ -97,12 +98,14 @@ def arange(start, stop=None, step=1, dtype=None, device=None):
         start, stop = 0, start
     if any(isinstance(v, _nabla.Dim) for v in (start, stop, step)):
         return _placed(_arange_of_sizes(start, stop, step, DType.int32 if dtype is None else dtype_of(dtype)), device)
+    floats = _float_dtype(start, stop, step)
     if not all(isinstance(v, (int, float)) for v in (start, stop, step)):
-        start, stop, step = [v.item() if hasattr(v, "item") else operator.index(v) for v in (start, stop, step)]
+        start, stop, step = [v.item() if hasattr(v, "item") else v if isinstance(v, float) else operator.index(v)
+                             for v in (start, stop, step)]
     if step == 0:
         _nabla.fail(204, "arange: the step is 0")
     if dtype is None:
-        dtype = default_float() if any(isinstance(v, float) for v in (start, stop, step)) else DType.int32
+        dtype = floats if any(isinstance(v, float) for v in (start, stop, step)) else DType.int32
         for v in (start, stop - step):
             asarray(v)  # or ValueError
     dtype = dtype_of(dtype)
@@ -116,6 +119,12 @@ def arange(start, stop=None, step=1, dtype=None, device=None):
     if whole:
         step, start = [v if abs(v) <= 1 << 53 else asarray(v, wide) for v in (step, start)]
     return _placed(astype(_affine(place, step, start), dtype), device)
+
+
+def _float_dtype(*ends):
+    """The dtype of floats between these ends: that of the floating tensors and NumPy's scalars among them."""
+    dtype = result_type(*ends)
+    return dtype if dtype.is_float() else default_float()
 
 
 def _arange_of_sizes(start, stop, step, dtype):
@@ -145,11 +154,13 @@ def iota(shape, axis=0, dtype="int32"):
 
 
 def linspace(start, stop, num=50, endpoint=True, dtype=None):
-    """`num` numbers from start to stop in equal steps; with `endpoint` stop is the last."""
-    dtype = default_float() if dtype is None else dtype_of(dtype)
+    """`num` numbers from start to stop in equal steps; with `endpoint` stop is the last. Without `dtype`, floating
+    tensors and NumPy's scalars keep theirs."""
+    dtype = _float_dtype(start, stop) if dtype is None else dtype_of(dtype)
     steps = num - 1 if endpoint else num
     place = places_in(num, DType.float64)
-    start, stop = [asarray(v, DType.float64) if isinstance(v, _nabla.Dim) else float(v) for v in (start, stop)]
+    start, stop = [astype(v, DType.float64) if isinstance(v, _nabla.Dim) or getattr(v, "is_traced", False) else float(v)
+                   for v in (start, stop)]
     if bounds_of(steps)[1] <= 0:
         return astype(_affine(place, 1, start), dtype)
     divisor = steps if isinstance(steps, int) else emit1("maximum", [asarray(steps, DType.float64), 1.0], {})
@@ -166,15 +177,16 @@ def linspace(start, stop, num=50, endpoint=True, dtype=None):
 def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None):
     """base to the powers of linspace."""
     powers = linspace(start, stop, num, endpoint, DType.float64)
-    return astype(emit1("pow", [float(base), powers], {}), default_float() if dtype is None else dtype)
+    return astype(emit1("pow", [float(base), powers], {}), _float_dtype(start, stop) if dtype is None else dtype)
 
 
 def geomspace(start, stop, num=50, endpoint=True, dtype=None):
     """`num` positive numbers from start to stop in equal ratios."""
+    dtype = _float_dtype(start, stop) if dtype is None else dtype
     start, stop = [static_size(v, "geomspace", "the ends are Python numbers") if isinstance(v, _nabla.Dim) else v
                    for v in (start, stop)]
     powers = linspace(math.log(start), math.log(stop), num, endpoint, DType.float64)
-    return astype(emit1("exp", [powers], {}), default_float() if dtype is None else dtype)
+    return astype(emit1("exp", [powers], {}), dtype)
 
 
 def eye(n, m=None, k=0, dtype=None):

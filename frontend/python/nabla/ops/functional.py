@@ -1,8 +1,8 @@
 """Functions over parts of arrays, arrays from functions, products along dimensions that are named by place."""
 
 from .. import _nabla
-from .._core import DType, asarray, astype
-from ._common import axis_of, axes_of, emit1, sizes_of
+from .._core import DType, asarray, astype, is_number, weak_floats
+from ._common import axis_of, axes_of, emit1, sizes_of, tensors
 from .binary import broadcast_arrays, einsum
 from .control_flow import where
 
@@ -44,9 +44,9 @@ def piecewise(x, conditions, functions, *args, **kwargs):
     value = lambda f: f(x, *args, **kwargs) if callable(f) else f  # noqa: E731
     out = _nabla.full(x.shape, 0.0, x.dtype)
     if len(functions) > len(conditions):
-        out = out + astype(asarray(value(functions.pop())), x.dtype)
+        out = out + astype(value(functions.pop()), x.dtype)
     for c, f in zip(conditions, functions):
-        out = where(c, astype(asarray(value(f)), x.dtype), out)
+        out = where(c, astype(value(f), x.dtype), out)
     return out
 
 
@@ -60,9 +60,9 @@ class vectorize:
 
     def __call__(self, *args):
         from ..transforms import vmap
-        mapped = [i for i in range(len(args)) if i not in self._excluded]
+        mapped = [i for i in range(len(args)) if i not in self._excluded and not is_number(args[i])]
         arrays = broadcast_arrays(*[args[i] for i in mapped])
-        whole = list(args)
+        whole = [a if i in self._excluded or not is_number(a) else weak_floats(a) for i, a in enumerate(args)]
 
         def f(*values):
             inside = list(whole)
@@ -93,15 +93,24 @@ def block(parts):
     from .view import concatenate
     depth = depth_of(parts)
 
+    def leaves_of(p):
+        return [leaf for q in p for leaf in leaves_of(q)] if isinstance(p, list) else [p]
+
+    leaves = iter(tensors(*leaves_of(parts)))
+
+    def of_one_dtype(p):
+        return [of_one_dtype(q) for q in p] if isinstance(p, list) else next(leaves)
+
+    parts = of_one_dtype(parts)
+
     def rank_of(p):
-        return max(rank_of(q) for q in p) if isinstance(p, list) else asarray(p).ndim
+        return max(rank_of(q) for q in p) if isinstance(p, list) else p.ndim
 
     rank = max(rank_of(parts), depth)
 
     def joined(p, level):
         if isinstance(p, list):
             return concatenate([joined(q, level + 1) for q in p], rank - depth + level)
-        p = asarray(p)
         return emit1("reshape", [p], {"shape": [1] * (rank - p.ndim) + list(p.shape)})
 
     return joined(parts, 0)

@@ -69,7 +69,7 @@ def _along(x, indices, values, axis, name):
     x, indices = asarray(x), _integers(indices, name)
     d = axis_of(axis, x.ndim, name)
     indices = from_front(indices, x.shape[d])
-    values = _nabla.broadcast_to(astype(asarray(values), x.dtype), list(indices.shape))
+    values = _nabla.broadcast_to(astype(values, x.dtype), list(indices.shape))
     if 0 in indices.shape:
         return x
     others = [i for i in range(x.ndim) if i != d]

@@ -308,7 +308,9 @@ class Place:
 
     def subtract(self, values, mode="drop"):
         """x with `values` subtracted at the index."""
-        return self.add(emit1("neg", [asarray(values)], {}), mode)
+        if self._x.dtype == DType.bool:
+            return self.add(values, mode)  # its error
+        return self.add(emit1("neg", [astype(values, self._x.dtype)], {}), mode)
 
     def multiply(self, values, mode="drop"):
         """x multiplied by `values` at the index; all updates of a repeated place count."""

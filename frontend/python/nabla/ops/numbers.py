@@ -4,7 +4,7 @@ import math
 import types
 
 from .. import _nabla
-from .._core import DType, asarray, astype, dtype_of, promote_types
+from .._core import DType, asarray, astype, dtype_of, promote_types, result_type, weak_floats
 from ._common import all_static, axis_of, count_of, emit1, float_tensors
 from .binary import broadcast_arrays, broadcast_shapes, left_shift, logaddexp, pow, right_shift
 from .comparison import array_equal, equal_if
@@ -168,7 +168,7 @@ def logaddexp2(x, y):
 
 def float_power(x, y):
     """x to the power y in float64."""
-    return pow(astype(asarray(x), DType.float64), astype(asarray(y), DType.float64))
+    return pow(astype(x, DType.float64), astype(y, DType.float64))
 
 
 def isneginf(x):
@@ -204,7 +204,7 @@ def conj(x):
 
 def array_equiv(x, y):
     """Whether one broadcasts to the other and all elements are equal then: a bool."""
-    x, y = asarray(x), asarray(y)
+    x, y = [astype(v, result_type(weak_floats(x), weak_floats(y))) for v in (x, y)]
     if all_static([*x.shape, *y.shape]):
         try:
             broadcast_shapes(x.shape, y.shape)

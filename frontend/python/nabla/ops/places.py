@@ -7,7 +7,7 @@ from .. import _nabla
 from .._core import DType, Tensor, asarray, astype
 from ._common import (
     all_static, axis_of, count_of, cut, decided, emit1, index_dtype, places_in, require_at_least, require_decided_equal,
-    require_size, same_size, sizes_of, smaller_size, static_size, wide_index)
+    require_size, same_size, sizes_of, smaller_size, static_size, tensors, wide_index)
 from .binary import broadcast_arrays
 from .indexing import Place, taken
 from .multi_output import split, unbind
@@ -140,7 +140,7 @@ def choose(a, choices, mode="clip"):
     if mode not in ("clip", "wrap"):
         _nabla.fail(204, f"choose: mode {mode!r} is none of clip, wrap")
     from .view import stack
-    a, *choices = broadcast_arrays(a, *choices)
+    a, *choices = broadcast_arrays(a, *tensors(*choices))
     n, a = len(choices), wide_index(a)
     a = _nabla.mod(a, asarray(n, a.dtype)) if mode == "wrap" else emit1(
         "minimum", [emit1("maximum", [a, 0], {}), n - 1], {})
@@ -359,8 +359,8 @@ class _Joined:
         from .view import column_stack, concatenate
         parts = []
         for part in key if isinstance(key, tuple) else (key,):
-            part = mgrid[part] if isinstance(part, slice) else asarray(part)
-            parts.append(part if part.ndim else emit1("reshape", [part], {"shape": [1]}))
+            parts.append(mgrid[part] if isinstance(part, slice) else part)
+        parts = [p if p.ndim else emit1("reshape", [p], {"shape": [1]}) for p in tensors(*parts)]
         return column_stack(parts) if self._columns else concatenate(parts, 0)
 
 

@@ -34,19 +34,20 @@ def polyval(p, x):
 
 def polyadd(p, q):
     """The sum of two polynomials."""
-    p, q = tensors(_vector(p, "polyadd"), _vector(q, "polyadd"))
+    p, q = [_vector(v, "polyadd") for v in tensors(p, q)]
     n = larger_size(p.shape[0], q.shape[0], "polyadd")
     return pad(p, (n - p.shape[0], 0)) + pad(q, (n - q.shape[0], 0))
 
 
 def polysub(p, q):
     """The difference of two polynomials."""
-    return polyadd(p, -_vector(q, "polysub"))
+    p, q = [_vector(v, "polysub") for v in tensors(p, q)]
+    return polyadd(p, -q)
 
 
 def polymul(p, q):
     """The product of two polynomials."""
-    return convolve(_vector(p, "polymul"), _vector(q, "polymul"))
+    return convolve(*[_vector(v, "polymul") for v in tensors(p, q)])
 
 
 def polyder(p, m=1):
@@ -73,7 +74,7 @@ def polyint(p, m=1, k=0.0):
 
 def polydiv(p, q):
     """`(quotient, remainder)`; the remainder has as many coefficients as p, zeros first."""
-    p, q = float_tensors(_vector(p, "polydiv"), _vector(q, "polydiv"))
+    p, q = [_vector(v, "polydiv") for v in float_tensors(p, q)]
     n, m = [static_size(v.shape[0], f"polydiv of {p.type_str()} by {q.type_str()}", "each coefficient of the quotient "
                         "is a step of the program") for v in (p, q)]
     quotient = []
@@ -113,7 +114,7 @@ def polyfit(x, y, deg, w=None):
         require_at_least(x.shape[0], deg + 1, f"polyfit of degree {deg}")
     rows = vander(x, deg + 1)
     if w is not None:
-        w = astype(asarray(w), x.dtype)
+        w = astype(w, x.dtype)
         rows, y = rows * w[:, None], y * (w if y.ndim == 1 else w[:, None])
     scale = emit1("sqrt", [emit1("reduce_sum", [rows * rows], {"axes": [0]})], {})
     q, r = linalg.qr(rows / scale)

@@ -2,7 +2,7 @@
 functions it is given, as `size`, and what is missing to it is `fill_value` (the smallest element of the result)."""
 
 from .. import _nabla
-from .._core import DType, asarray, astype, promote_types
+from .._core import DType, asarray, astype, result_type, weak_floats
 from . import sorting as _s
 from ._common import count_of, emit1, require_at_least, require_size
 from .gathering import scatter
@@ -16,9 +16,9 @@ def _flat(x):
 
 
 def _both(x, y):
-    x, y = _flat(x), _flat(y)
-    dtype = promote_types(x.dtype, y.dtype)
-    return astype(x, dtype), astype(y, dtype)
+    x, y = weak_floats(x), weak_floats(y)
+    dtype = result_type(x, y)
+    return _flat(astype(x, dtype)), _flat(astype(y, dtype))
 
 
 def isin(x, values, invert=False):
@@ -66,8 +66,8 @@ def setdiff1d(x, y, size=None, fill_value=None):
 
 
 def setxor1d(x, y, size=None, fill_value=None):
-    """The different elements that are in one of the two alone, in order. NaN equals no element: it is in the result if it
-    is in one of them or in both, once."""
+    """The different elements that are in one of the two alone, in order. NaN equals no element: it is in the result if
+    it is in one of them or in both, once."""
     x, y = _both(x, y)
     both = emit1("concatenate", [x, y], {"axis": 0})
 

@@ -110,6 +110,7 @@ def nonzero(x, size=None, fill_value=-1):
     Without `size` it is their number, which only values outside of traces have.
     """
     x = asarray(x)
+    fill_value = asarray(fill_value, DType.int32).item()
     size = _count(x, size, "nonzero")
     if size == 0 or 0 in x.shape:
         return _nabla.full([size, x.ndim], float(fill_value), DType.int32)
@@ -147,7 +148,7 @@ def masked_select(x, mask, size=None, fill_value=0):
     if x.shape == mask.shape and (size == 0 or 0 in x.shape):
         return _nabla.broadcast_to(asarray(fill_value, x.dtype), [size])
     if isinstance(size, int):
-        return _nabla.masked_select(x, mask, size, fill_value)
+        return _nabla.masked_select(x, mask, size, asarray(fill_value, x.dtype))
     from .indexing import Place
     x, mask = [_row(t, None, "masked_select")[0] for t in (x, mask)]
     rank = emit1("cumsum", [astype(mask, DType.int32)], {"axis": 0}) - 1
@@ -168,7 +169,7 @@ def compress(condition, x, axis=None, size=None, fill_value=0):
     shape = [n if i == d else 1 for i in range(x.ndim)]
     there = emit1("reshape", [emit1("ge", [places, 0], {})], {"shape": shape})
     there = _nabla.broadcast_to(there, list(out.shape))
-    return emit1("select", [there, out, _nabla.full(out.shape, float(fill_value), out.dtype)], {})
+    return emit1("select", [there, out, _nabla.broadcast_to(asarray(fill_value, out.dtype), list(out.shape))], {})
 
 
 def masked_scatter(x, mask, source):

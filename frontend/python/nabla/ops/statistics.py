@@ -21,7 +21,7 @@ def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
     weights = None
     for w in (fweights, aweights):
         if w is not None:
-            w = astype(asarray(w), x.dtype)
+            w = astype(w, x.dtype)
             w = emit1("reshape", [w], {"shape": [1, count_of(w.shape)]})
             require_decided_equal(w.shape[1], x.shape[1], "cov")
             weights = w if weights is None else weights * w
@@ -34,7 +34,7 @@ def cov(x, y=None, rowvar=True, ddof=1, aweights=None, fweights=None):
         if aweights is None or ddof == 0:
             divisor = total - float(ddof)
         else:
-            relative = astype(asarray(aweights), x.dtype)[None, :]
+            relative = astype(aweights, x.dtype)[None, :]
             divisor = total - ddof * _nabla.sum(weights * relative, [], False) / total
         out = (centred * weights) @ centred.T / divisor
     return emit1("reshape", [out], {"shape": []}) if is_one(out.shape[0], "cov") else out

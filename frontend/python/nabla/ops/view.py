@@ -255,23 +255,23 @@ def stack(tensors, axis=0):
 
 def hstack(tensors):
     """Along the second dimension; vectors along the first."""
-    xs = [reshape(x, 1) if asarray(x).ndim == 0 else asarray(x) for x in tensors]
+    xs = [reshape(x, 1) if x.ndim == 0 else x for x in of_one_dtype(*tensors)]
     return concatenate(xs, 0 if xs[0].ndim == 1 else 1)
 
 
 def vstack(tensors):
     """Along the first dimension; vectors are rows."""
-    return concatenate([atleast_2d(x) for x in tensors], 0)
+    return concatenate([atleast_2d(x) for x in of_one_dtype(*tensors)], 0)
 
 
 def dstack(tensors):
     """Along the third dimension; matrices get one of size 1."""
-    return concatenate([atleast_3d(x) for x in tensors], 2)
+    return concatenate([atleast_3d(x) for x in of_one_dtype(*tensors)], 2)
 
 
 def column_stack(tensors):
     """Vectors as columns, matrices side by side."""
-    return concatenate([unsqueeze(x, 1) if asarray(x).ndim == 1 else asarray(x) for x in tensors], 1)
+    return concatenate([unsqueeze(x, 1) if x.ndim == 1 else x for x in of_one_dtype(*tensors)], 1)
 
 
 def append(x, values, axis=None):
@@ -333,12 +333,22 @@ def dynamic_update_slice(x, update, start_indices):
 
 
 def _from_front(x, starts):
-    from .indexing import from_front, window_starts
+    from .indexing import window_starts
     starts = [operand(s) for s in starts]
     if len(starts) != x.ndim:
         _nabla.fail(204, f"dynamic_slice: {len(starts)} starts for {x.type_str()}")
-    starts = [from_front(s, n) if isinstance(s, Tensor) else s + n if s < 0 else s for s, n in zip(starts, x.shape)]
-    return window_starts(starts, x.shape)
+    return window_starts([_start(s, n) for s, n in zip(starts, x.shape)], x.shape)
+
+
+def _start(s, n):
+    """A start counted from the front. A Python int is limited to the size n, beyond which all starts are equal."""
+    from .indexing import from_front
+    if isinstance(s, Tensor):
+        return from_front(s, n)
+    if isinstance(s, int):
+        most = bounds_of(n)[1]
+        s = max(min(s, most), -most)
+    return s + n if s < 0 else s
 
 
 def slice_update(x, update, start, size=None):

@@ -1,20 +1,50 @@
-"""Branches and loops. Bodies are traced once, whatever the number of iterations."""
+"""Branches and loops. Bodies are traced once, whatever the number of iterations, and once more if Python numbers in the
+initial state take the dtypes of what the body returns."""
+
+import functools
 
 from .. import _nabla
-from .._core import DType, asarray, astype
+from .._core import Dim, DType, asarray, astype, is_weak, promote_types, result_type
 from .._trace import Arguments, enter_mesh_of, example_types, name_of, together, trace, trace_like
 from ..ops._common import along, bounds_of, cut, places_in
-from ..tree import difference, tree_flatten
+from ..tree import difference, is_array, tree_flatten
 
 
 def _branches(what, selector, functions, arguments):
     enter_mesh_of([selector, *arguments.tensors])
     traced = [trace_like(f, arguments) for f in functions]
+    if _differ([r for _, r in traced]):
+        wanted = [result_type(*leaves) for leaves in zip(*[r.given for _, r in traced])]
+        traced = [trace_like(_with_numbers_as(f, wanted), arguments) for f in functions]
     first = traced[0][1]
     for _, r in traced[1:]:
         if r.treedef != first.treedef or example_types(r.tensors) != example_types(first.tensors):
             raise TypeError(f"{what}: the branches' results must be alike: " + _unlike(first, r))
     return [f for f, _ in traced], first
+
+
+def _differ(results):
+    """Whether the results of branches have different dtypes, and some of them are Python numbers."""
+    first = results[0]
+    alike = all(r.treedef == first.treedef and len(r.given) == len(first.given) for r in results)
+    return alike and any(is_weak(x) for r in results for x in r.given) and any(
+        a.dtype != b.dtype for r in results for a, b in zip(r.tensors, first.tensors))
+
+
+def _with_numbers_as(f, dtypes):
+    """`f`, which returns tensors of these dtypes in place of Python numbers and weak tensors. The dtypes are those of
+    the leaves that are arrays or numbers, in order. Numbers whose kind does not fit, such as 0.5 for int32, stay."""
+    @functools.wraps(f, updated=())
+    def converted(*args, **kwargs):
+        leaves, form = tree_flatten(f(*args, **kwargs))
+        places = [i for i, leaf in enumerate(leaves) if is_array(leaf) or isinstance(leaf, Dim)]
+        for i, dtype in zip(places, dtypes):
+            if is_weak(leaves[i]) and promote_types(dtype, result_type(leaves[i])) == dtype:
+                leaves[i] = asarray(leaves[i], dtype)
+        return form.unflatten(leaves)
+
+    converted.__name__ = name_of(f)
+    return converted
 
 
 def _unlike(a, b):
@@ -65,11 +95,14 @@ def _index(index, count):
 
 @together
 def while_loop(cond_fn, body_fn, init_val, *, trip_count=None):
-    """body_fn(state) again and again while cond_fn(state) holds. The state keeps its types.
+    """body_fn(state) again and again while cond_fn(state) holds. The state keeps its types. Python numbers in the
+    initial state take the dtypes that the body gives them: 0 becomes a float32 if the body adds 0.5 to it.
 
     With `trip_count` it runs exactly so often and has a derivative in reverse mode; without, grad is an error (E0301).
     """
+    init_val = _settled(init_val, lambda state: trace_like(body_fn, state)[1], lambda result: result.treedef)
     arguments = Arguments((init_val,), weak_floats=False)
+    body_fn = _with_numbers_as(body_fn, [t.dtype for t in arguments.tensors])
     test, flag = trace_like(cond_fn, arguments)
     if len(flag.tensors) != 1:
         raise TypeError(f"while_loop: the condition returns {flag.treedef}, not one bool")
@@ -77,6 +110,24 @@ def while_loop(cond_fn, body_fn, init_val, *, trip_count=None):
     _check_carry("while_loop", arguments, result, result.treedef)
     out = _nabla.while_loop(test, body, arguments.tensors, -1 if trip_count is None else trip_count)
     return arguments.rebuild(out)[0][0]
+
+
+def _settled(init, traced, form_of):
+    """The initial state of a loop, whose Python numbers and weak tensors are tensors of the dtypes that the body gives
+    them. `traced(arguments)` traces the body, and `form_of(result)` is the form of the state that it returns."""
+    leaves, form = tree_flatten(init)
+    init = form.unflatten([asarray(leaf) if isinstance(leaf, Dim) else leaf for leaf in leaves])
+    state = Arguments((init,), weak_ints=True)
+    if not state.weak:
+        return init
+    result = traced(state)
+    leaves, form = tree_flatten(init)
+    if form_of(result) != form:
+        return init
+    for k in state.weak:
+        place = state.places[k]
+        leaves[place] = asarray(leaves[place], result_type(leaves[place], result.given[k]))
+    return form.unflatten(leaves)
 
 
 def _check_carry(what, arguments, result, form, first=0):
@@ -112,9 +163,9 @@ def fori_loop(lower, upper, body_fun, init_val):
 def scan(f, init, xs=None, length=None, reverse=False):
     """`f(state, x) -> (state, y)` for every slice of the trees `xs` along their first dimension, as one loop.
 
+    Python numbers in `init` take the dtypes that f gives the state: 0.0 becomes a float64 if f adds a float64 to it.
     Returns the last state and the ys stacked. `length` is needed without sequences.
     """
-    carry = Arguments((init,), weak_floats=False)
     sequences = Arguments((xs,), weak_floats=False)
     paths = sequences.treedef.children[0].children[0].leaf_paths("xs")
     for place, t in zip(sequences.places, sequences.tensors):
@@ -127,14 +178,16 @@ def scan(f, init, xs=None, length=None, reverse=False):
         given = [f"{paths[place]} is {t.type_str()}" for place, t in zip(sequences.places, sequences.tensors)]
         given += [f"length is {length}"] if length is not None else []
         raise ValueError("scan: the sequences and length differ: " + ", ".join(given))
-    types = example_types(carry.tensors) + [(t.dtype, t.shape[1:]) for t in sequences.tensors]
-    n = len(carry.tensors)
 
-    def build(params):
-        return (carry.rebuild(params[:n])[0][0], sequences.rebuild(params[n:])[0][0]), {}
+    def traced(function, carry):
+        n = len(carry.tensors)
+        return trace(function, example_types(carry.tensors) + [(t.dtype, t.shape[1:]) for t in sequences.tensors],
+                     lambda params: ((carry.rebuild(params[:n])[0][0], sequences.rebuild(params[n:])[0][0]), {}),
+                     like=carry.tensors + sequences.tensors, without=[None] * n + [0] * len(sequences.tensors))
 
-    body, result = trace(f, types, build, like=carry.tensors + sequences.tensors,
-                         without=[None] * n + [0] * len(sequences.tensors))
+    init = _settled(init, lambda state: traced(f, state)[1], lambda r: r.treedef.children and r.treedef.children[0])
+    carry = Arguments((init,), weak_floats=False)
+    body, result = traced(_with_numbers_as(f, [t.dtype for t in carry.tensors]), carry)
     if result.treedef.kind not in (tuple, list) or len(result.treedef.children) != 2:
         raise TypeError(f"scan: {name_of(f)} returns {result.treedef}, not a pair of state and y")
     _check_carry("scan", carry, result, result.treedef.children[0])

@@ -3,7 +3,7 @@
 import functools
 
 from .. import _nabla
-from .._core import Tensor, asarray
+from .._core import Tensor, astype, weak_floats
 from .._trace import Arguments, name_of, together, trace_like
 from ..tree import tree_flatten, tree_map, tree_structure
 from .memory import stop_gradient
@@ -125,12 +125,17 @@ def _same_form(what, tree, like):
     wanted = tree_structure(like)
     if form != wanted:
         raise ValueError(f"{what} has the form {form}, expected {wanted}")
-    return [asarray(x) for x in leaves]
+    return [weak_floats(x) for x in leaves]
 
 
 def vjp(fun, *primals, has_aux=False, create_graph=True):
     """`(out, pullback)` or `(out, pullback, aux)`: `pullback(cotangents)`, shaped like out, gives a tuple of gradients,
     one per primal. It may be called more than once. Without `create_graph` these have no derivative."""
+    return _vjp(fun, primals, has_aux, create_graph, Arguments.rebuild_results)
+
+
+def _vjp(fun, primals, has_aux, create_graph, rebuilt):
+    """As vjp. `rebuilt(arguments, gradients)` gives the gradients their form."""
     arguments = Arguments(primals)
     f, result, split = _with_aux(fun, arguments, has_aux)
     out = _nabla.call("vjp_forward", f, arguments.tensors)
@@ -144,10 +149,9 @@ def vjp(fun, *primals, has_aux=False, create_graph=True):
         for c, v in zip(cts, values):
             if c.shape != v.shape:
                 raise ValueError(f"vjp: a cotangent is {c.type_str()}, the result {v.type_str()}")
-        cts = [c if c.dtype == v.dtype else _nabla.emit("convert", [c], {"dtype": v.dtype})[0]
-               for c, v in zip(cts, values)]
+        cts = [c if c.dtype == v.dtype else astype(c, v.dtype) for c, v in zip(cts, values)]
         found = _nabla.pullback(f, residual, cts, len(arguments.tensors))
-        gradients = tuple(arguments.rebuild_results(found)[0])
+        gradients = tuple(rebuilt(arguments, found)[0])
         return gradients if create_graph else stop_gradient(gradients)
 
     return (value, pullback, aux) if has_aux else (value, pullback)
@@ -172,8 +176,7 @@ def jvp(fun, primals, tangents, *, has_aux=False, create_graph=True):
     a tuple shaped like them. Without `create_graph` the tangent has no derivative."""
     arguments = Arguments(tuple(primals))
     moved = _same_form("jvp: tangents", tuple(tangents), tuple(primals))
-    moved = [t if t.dtype == p.dtype else _nabla.emit("convert", [t], {"dtype": p.dtype})[0]
-             for t, p in zip(moved, arguments.tensors)]
+    moved = [t if t.dtype == p.dtype else astype(t, p.dtype) for t, p in zip(moved, arguments.tensors)]
     f, result, split = _with_aux(fun, arguments, has_aux)
     out = _nabla.jvp(f, arguments.tensors, moved)
     n = len(result.tensors)
@@ -187,7 +190,8 @@ def linearize(fun, *primals):
 
     The derivative is the transpose of the pullback, which is linear.
     """
-    out, pullback = vjp(fun, *primals)
+    # Gradients by Python floats stay float64: their cotangents are the tangents.
+    out, pullback = _vjp(fun, primals, False, True, Arguments.in_place)
     somewhere = tree_map(_zeros_like, out)
     _, transpose = vjp(lambda ct: pullback(ct), somewhere)
 

@@ -3,7 +3,7 @@
 import functools
 
 from .. import _nabla
-from .._core import asarray
+from .._core import weak_floats
 from ..tree import is_array, tree_flatten, tree_map
 from .derivatives import _positions, _zeros_like, grad, jvp, vjp
 from .batching import vmap
@@ -22,7 +22,7 @@ def _tensor_argument(what, args, n):
     leaves = tree_flatten(args[n])[0]
     if len(leaves) != 1 or not is_array(args[n]):
         raise TypeError(f"{what}: argument {n} is a tree; differentiate by one tensor, or by several argnums")
-    return asarray(args[n])
+    return weak_floats(args[n])
 
 
 def _jacobian(fun, argnums, has_aux, one):

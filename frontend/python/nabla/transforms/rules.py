@@ -5,7 +5,7 @@ import contextvars
 import functools
 
 from .. import _nabla
-from .._core import Error, asarray
+from .._core import Error, asarray, is_number
 from .._trace import Arguments, example_types, name_of, together, trace, trace_like
 from ..tree import tree_flatten, tree_structure
 
@@ -105,7 +105,7 @@ class custom_vjp:
         out = []
         for place, t in zip(arguments.places, arguments.tensors):
             g = leaves[place]
-            g = None if g is None else asarray(g, t.dtype if len(out) in arguments.weak else None)
+            g = None if g is None else asarray(g, t.dtype if len(out) in arguments.weak or is_number(g) else None)
             out.append(_nabla.full(t.shape, 0.0, t.dtype) if g is None else g)
         return out
 
