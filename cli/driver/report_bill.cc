@@ -119,7 +119,7 @@ Json kernel_json(const ir::KernelBill& k, const kernel_ir::Kernel& kernel, const
   }
   add_least(k.least, out);
   out["moved_us"] = k.moved_us;
-  Json &expected = out["expected"] = Json::array(), &schedule = out["schedule"] = Json::array();
+  Json expected = Json::array(), schedule = Json::array();
   for (const ir::GridPrediction& g : k.expected)
     expected.push_back({{"counted", g.counted},
                         {"instructions", g.instructions},
@@ -127,6 +127,7 @@ Json kernel_json(const ir::KernelBill& k, const kernel_ir::Kernel& kernel, const
                         {"code_us", g.code_us},
                         {"sectors_us", g.sectors_us}});
   for (const kernel_ir::Grid& g : cuda_schedule_of(kernel).grids) schedule.push_back(mapping_text(kernel, g));
+  out["expected"] = std::move(expected), out["schedule"] = std::move(schedule);
   out["predicted_us"] = k.predicted_us, out["warp_instructions"] = k.warp_instructions, out["sectors"] = k.sectors;
   for (const ir::GridCode& g : k.grids) {
     Json grid = {{"symbol", g.symbol}, {"blocks", g.blocks}, {"threads", g.threads}, {"shared_bytes", g.shared_bytes}};
