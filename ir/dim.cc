@@ -1,7 +1,6 @@
 #include "ir/dim.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -428,13 +427,9 @@ Interval Dim::bounds() const {
   // of 16 * (n - floordiv(n, 2)) are 16 times those of n - floordiv(n, 2), in which the quotient above is rounded.
   constexpr int64_t kLargest = INT64_MAX / 4;
   int64_t common = 0, constant = 0;
-  for (const Term& t : *terms_) {
-    if (t.factors.empty())
-      constant = t.coefficient;
-    else
-      common = std::gcd(common, std::max(t.coefficient, -INT64_MAX));
-  }
-  if (common > 1 && std::abs(constant) < kLargest) {
+  for (const Term& t : *terms_)
+    t.factors.empty() ? void(constant = t.coefficient) : void(common = std::gcd(common, std::max(t.coefficient, -INT64_MAX)));
+  if (common > 1 && constant > -kLargest && constant < kLargest) {
     if (sum.min > -kLargest && sum.min < kLargest) sum.min = constant - common * floor_div(constant - sum.min, common);
     if (sum.max > -kLargest && sum.max < kLargest) sum.max = constant + common * floor_div(sum.max - constant, common);
   }

@@ -63,8 +63,7 @@ class Graph {
 
   Json function(const ir::Function& f) {
     Json out = {{"name", f.name}, {"place", place(f.location)}, {"params", f.params}, {"results", f.results}};
-    Json &values = out["values"] = Json::array(), &nodes = out["nodes"] = Json::array(),
-         &calls = out["calls"] = Json::array();
+    Json values = Json::array(), nodes = Json::array(), calls = Json::array();
     for (const ir::Value& v : f.values) values.push_back({type(v.type), v.name});
     for (const ir::Node& n : f.nodes) {
       ir::Cost cost = n.op->cost(ir::typed(f, n));
@@ -72,6 +71,7 @@ class Graph {
       nodes.push_back({n.op->name, place(n.location), n.operands, n.results, ir::print_attrs(n), size(cost.flops),
                        size(cost.bytes)});
     }
+    out["values"] = std::move(values), out["nodes"] = std::move(nodes), out["calls"] = std::move(calls);
     add_plan(*planned_.find(f.name), out);
     return out;
   }

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "ir/bill/names.h"
-#include "ir/bill/work.h"
+#include "ir/bill/totals.h"
 #include "ir/cost/time.h"
 #include "ir/op_def.h"
 #include "ir/plan.h"

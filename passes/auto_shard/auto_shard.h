@@ -19,12 +19,13 @@ struct FoundPlan {
 FoundPlan* found_plan(std::vector<PassReport>& reports);
 const FoundPlan* found_plan(const std::vector<PassReport>& reports);
 
-/// flat -> flat. With the option `search`=true, lays out the leaves of the state and the inputs of entries over the module's
-/// mesh: those of which nothing is said, and what is open of others. What is stated stays, and propagation goes on from both.
+/// flat -> flat. With the option `search`=true, chooses the sharding over the module's mesh of those leaves of the state and inputs of
+/// entries that have none, and of open dimensions of others. What is stated stays, and propagation goes on from both.
 /// Options: `max-bytes`, of state on a rank; or `max-memory`, of it and of what lives at once where an entry needs most, as the
 /// program is written; `values`, where "propagated" leaves all other values to propagation; `target`, of whose computing the
-/// search thinks, empty: of the one that is compiled for. The context gets a FoundPlan and a remark. E0901 without a mesh and for one of more than three axes along which ranks
-/// lie, E0402 where no layouts keep the limit (with the least that is possible), E0602 where CBC is needed and missing.
+/// search thinks, empty: of the one that is compiled for. The context gets a FoundPlan and a remark.
+/// E0901 without a mesh and for one of more than three axes along which ranks lie, E0402 where no layouts keep the limit (with the least
+/// that is possible), E0602 where CBC is needed and missing.
 Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context);
 
 /// The module with the layouts that `found`, which auto_shard made of it, has on leaves and inputs: all else is left to propagation,

@@ -186,6 +186,12 @@ Shape draw_logits(Rng& rng) {
   return shape;
 }
 
+/// In bf16, of which logsumexp is f32.
+Example narrow_grad_example() {
+  const Type x(DType::kBF16, {3, 5}), row(DType::kBF16, {3});
+  return {{operand(x, between(-4, 4)), operand(i32({3}), between(0, 4)), operand(f32({3}), between(2, 4)), operand(row)}, {}};
+}
+
 /// Labels reach a little beyond the classes; never where derivatives are checked against differences.
 Example loss_example(Shape logits, bool grad, bool beyond) {
   double classes = static_cast<double>(logits.back().value());
@@ -279,9 +285,9 @@ OpDef cross_entropy_grad() {
       .linearity = ir::linear_in_each({3}),
       .lower = Lowering::kAccess,
       .cost = [](const TypedOp& op) { return pointwise_cost(op, 4); },
-      .dtypes = DTypes::kFloats,
+      .dtypes = DTypes::kAsWritten,  // logsumexp follows the logits only where they are wide
       .examples = {loss_example({3, 5}, true, false), loss_example({4}, true, false),
-                   loss_example({2, 3, 2}, true, false)},
+                   loss_example({2, 3, 2}, true, false), narrow_grad_example()},
       .draw = [](Rng& rng) { return loss_example(draw_logits(rng), true, false); },
       .rejects = {{"C1", {x, labels, i32({3}), row}, {}},
                   {"C1", {i32({3, 5}), labels, row, row}, {}},

@@ -1,4 +1,4 @@
-#include "ir/bill/work.h"
+#include "ir/bill/totals.h"
 
 #include <map>
 #include <set>
