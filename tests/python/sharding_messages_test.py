@@ -351,7 +351,7 @@ def test_options_have_their_names_in_python(tmp_path, options, text):
     (dict(path="a\0b"), "compile_bundle: path names a file, got 'a.x00b'"),
     (dict(max_bytes=""), "max_bytes: `nothing` is no number of bytes"),
     (dict(remat_bytes=""), "remat_bytes: `nothing` is no number of bytes"),
-    (dict(mesh={"dp": 2}, data_axes="dp", microbatches=1 << 21), "microbatches: 2097152 is not in the range 1 to 1048576"),
+    (dict(mesh={"dp": 2}, data_axes="dp", microbatches=1 << 21), "microbatches: 2097152 is not in the range"),
 ])
 def test_arguments_of_other_types_are_named(tmp_path, options, text):
     options = dict({"path": tmp_path / "p.nbundle"}, **options)
