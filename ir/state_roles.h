@@ -13,10 +13,10 @@ struct LeafRole {
     kOptimizer,  ///< its new value follows from gradients
   };
   Kind kind = Kind::kOther;
-  /// Of an optimizer's leaf: the parameter of the same shape whose name has the most parts at its end in common with its own
-  /// ("opt.m.fc1.w" of "p.fc1.w", "adamw.m.fc1.w" of "fc1.w"); -1 where there is none, or several have as many.
+  /// The parameter that an optimizer's leaf belongs to: the one of the same shape whose name shares the longest suffix of dotted parts.
+  /// For example, "opt.m.fc1.w" belongs to "p.fc1.w". -1 if no parameter matches, or if several match equally well.
   int parameter = -1;
-  /// A loop runs over its first dimension: its slices are the layers' own.
+  /// A loop iterates over the first dimension, so that each slice belongs to one layer.
   bool stacked = false;
 };
 

@@ -22,7 +22,7 @@ struct PassContext {
   std::map<std::string, std::string> options = {};  ///< of this pass; the manager rejects undeclared ones
   /// Lines for the report: decisions that a user may ask about ("state leaf w: updated in place").
   std::vector<std::string> remarks = {};
-  /// What the pass found beside the module, as a type that its header declares (auto_shard: FoundPlan). Empty for most passes.
+  /// A second result of the pass, of a type that its header declares (FoundPlan of auto_shard). It is empty for most passes.
   std::any found = {};
 };
 
@@ -39,7 +39,7 @@ struct PassReport {
   double seconds;  ///< of the pass itself, without verification
   bool changed;
   std::vector<std::string> remarks;
-  std::any found = {};  ///< that of PassContext
+  std::any found = {};  ///< PassContext::found
 };
 
 struct PassOption {

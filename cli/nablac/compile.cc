@@ -77,7 +77,7 @@ Status run_compile(CompileArgs& args) {
     while (path.has_extension()) path.replace_extension();
     args.output = path.string() + (args.emit == "exe" ? "" : ".nbundle");
   }
-  // A bundle is refused as what it is, before its name is found to be that of the output.
+  // The input is read before its name is compared with the output's: a bundle as input is reported as a bundle.
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
   NABLA_TRY(format::check_files({{"the module", args.input}, {"--tuning", args.module.compile.tuning_file}},
                                 {{"--output", args.output}, {"--auto-shard-plan", args.module.spread.plan_file()}}));

@@ -28,16 +28,16 @@ struct LiveBuffer {
   LocationRef location;
 };
 
-/// A run of an entry. Sizes in `Dim` follow from symbols; all other numbers are those of the largest sizes.
+/// The bill of one run of an entry. `Dim` fields are formulas over the symbolic sizes. All other numbers hold for the largest sizes.
 struct EntryBill {
   std::string name, function;
-  Dim flops;                ///< that run
+  Dim flops;                ///< executed floating-point operations
   Dim model_flops;          ///< without those that `--remat-bytes` computes a second time
   bool at_least = false;    ///< the FLOPs are a lower bound
-  Dim bytes_moved;          ///< that instructions read and write
-  Dim live_bytes;           ///< temporaries that live at the peak
+  Dim bytes_moved;          ///< read and written by instructions
+  Dim live_bytes;           ///< temporaries that are live at the peak
   int64_t instructions = 0;
-  int64_t temporary_bytes = 0;  ///< that the plan reserves beside the state
+  int64_t temporary_bytes = 0;  ///< reserved by the memory plan beside the state
   int64_t peak_bytes = 0;       ///< of the arena, with the state
   std::vector<LiveBuffer> largest_buffers = {};  ///< at most eight
   EntryMemory memory = {};
@@ -50,14 +50,14 @@ struct EntryBill {
   Prediction predicted = {};
 };
 
-/// What the compiler of a GPU made of a grid.
+/// The compiled code of one grid of a GPU kernel.
 struct GridCode {
   std::string symbol;
   int64_t blocks = 0;
   int threads = 0;  ///< of a block
   int64_t shared_bytes = 0;
   std::vector<std::string> warnings;
-  int registers = 0;  ///< of a thread; 0: unknown, as of PTX, like all that follows
+  int registers = 0;  ///< of a thread; 0: unknown, as for PTX; then the fields below are unknown too
   int64_t local_bytes = 0, static_shared_bytes = 0;
   int64_t resident_warps = 0;
 };
@@ -87,7 +87,7 @@ struct Bill {
   const EntryBill* find(const std::string& entry) const;
 };
 
-/// The program set that a class belongs to, and what is known of it.
+/// What the bill of one class of ranks depends on beside its module.
 struct BillContext {
   const ProgramSet* set = nullptr;  ///< null: one rank
   size_t of_class = 0;

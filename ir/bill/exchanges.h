@@ -22,12 +22,12 @@ struct Exchange {
   Axes axes;
   int64_t ranks = 1;
   DType dtype = DType::kF32;
-  /// Of the whole buffer: the result of an all_gather, the operand of the others.
+  /// The size of the buffer: the result of an all_gather, the operand of any other collective.
   int64_t elements = 0, payload_bytes = 0;
-  int64_t padding_bytes = 0;  ///< of the buffer, as the mean over the ranks; 0 if the padding is unknown
+  int64_t padding_bytes = 0;  ///< in the buffer, averaged over the ranks; 0 if the padding is unknown
   int64_t sent_bytes = 0;     ///< by a rank
   double us = 0;              ///< ir/cost/exchange.h
-  int64_t times = 1;          ///< that it runs; in a while once
+  int64_t times = 1;          ///< how often a run executes it; a while counts one iteration
   std::string of, reason;     ///< the op that made the operand; a sentence
   LocationRef location;
   std::vector<BucketValue> values = {};  ///< if the operand is a bucket
@@ -35,7 +35,7 @@ struct Exchange {
 struct Exchanges {
   /// In program order. The collectives of loops and of both sides of branches are listed in their places.
   std::vector<Exchange> rows;
-  /// Of a run. A branch counts the side that sends most, and the side that takes longest.
+  /// Totals of one run. A branch counts the larger value of its two sides.
   int64_t sent_bytes = 0;
   double us = 0;
 };

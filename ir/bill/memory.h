@@ -1,4 +1,4 @@
-// What an entry's memory is used for.
+// Splits the memory of an entry by use: state, gradients, temporaries, inputs and outputs.
 #pragma once
 
 #include <cstdint>

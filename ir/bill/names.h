@@ -9,11 +9,11 @@
 
 namespace nabla::ir {
 
-/// "model.cc:14". Empty if the location is unknown.
+/// Returns a location as text: "model.cc:14". The text is empty if the location is unknown.
 std::string place_of(const LocationRef& at);
-/// Whether the runtime executes the node. It executes neither views nor constants.
+/// Returns whether the runtime executes the node. It executes neither views nor constants.
 bool is_instruction(const Node& node);
-/// The kernel that a launch runs. The op's name for other nodes.
+/// Returns the name of the kernel that a launch runs, and the name of the op for any other node.
 std::string made_by(const Node& node);
 /// A size in postfix notation, for evaluation by readers of a report: "8 n * 1 +" is 8*n + 1.
 std::string postfix_of(const Dim& size);

@@ -15,7 +15,7 @@ class Padding {
  public:
   Padding(const ProgramSet& set, size_t of_class);
 
-  /// The number of elements of a value that are padding, as the mean over the ranks.
+  /// Returns how many elements of a value are padding, averaged over the ranks.
   double elements(const Function& f, ValueId value) const;
 
  private:

@@ -22,7 +22,7 @@ struct TimelinePiece {
   std::string what;      ///< "all_reduce along {dp}, trip 2 of 8 of scan"
   LocationRef location;  ///< of the node
 };
-/// A run of an entry. Times are rounded to nanoseconds.
+/// The predicted timeline of one run of an entry. Times are rounded to nanoseconds.
 struct Timeline {
   double us = 0;                               ///< the whole run
   double compute_us = 0, exchange_us = 0;      ///< within it

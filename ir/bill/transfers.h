@@ -1,4 +1,4 @@
-// What a run of an entry copies between the host's memory and a GPU's.
+// Copies between host memory and GPU memory in a run of an entry.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct Transfers {
   double us = 0;                   ///< the least time that the link needs
   std::vector<CopiedLeaf> leaves;  ///< in the order of their first copies
 };
-/// Without copies in this direction, `copies` is 0. Requires a planned module for a GPU.
+/// Returns the copies in one direction. If there are none, `copies` is 0. Requires a planned module for a GPU.
 Transfers transfers_of(const Module& planned, const Entry& entry, const Target& target, bool to_host);
 
 }  // namespace nabla::ir

@@ -42,12 +42,6 @@ Result<ir::Module> laid_out_in_time(const ir::Module& module, PassContext& conte
 
 }  // namespace
 
-FoundPlan* found_plan(std::vector<PassReport>& reports) {
-  for (PassReport& r : reports)
-    if (auto* plan = std::any_cast<FoundPlan>(&r.found)) return plan;
-  return nullptr;
-}
-
 const FoundPlan* found_plan(const std::vector<PassReport>& reports) {
   for (const PassReport& r : reports)
     if (const auto* plan = std::any_cast<FoundPlan>(&r.found)) return plan;

@@ -16,7 +16,6 @@ struct FoundPlan {
   double memory_bytes = 0;  ///< of a rank, as the option max-memory counts them
 };
 /// The plan of the search among these passes. Null if none of them searched.
-FoundPlan* found_plan(std::vector<PassReport>& reports);
 const FoundPlan* found_plan(const std::vector<PassReport>& reports);
 
 /// flat -> flat. With the option `search`=true, chooses the sharding over the module's mesh of those leaves of the state and inputs of
