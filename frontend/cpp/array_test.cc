@@ -132,12 +132,6 @@ TEST(Quantize, blocks_keep_their_largest_element) {
   expect_close(eval(nf4, x), {2 * 0.4407098, -2, 2 * 0.2461123, 0, 10, 3.379152, 0, 0});
 }
 
-TEST(Resize, pixels) {
-  Literal x = vec({1, 2, 3, 4}, {1, 2, 2, 1});
-  EXPECT_EQ(eval([](Tensor t) { return resize_nearest(t, 2, 4); }, x), (Values{1, 1, 2, 2, 3, 3, 4, 4}));
-  EXPECT_EQ(eval([](Tensor t) { return resize_bilinear(t, 1, 4); }, x), (Values{2, 2.25, 2.75, 3}));
-}
-
 TEST(Einsum, products_diagonals_and_sums) {
   Literal a = vec({1, 2, 3, 4, 5, 6}, {2, 3}), b = vec({1, 0, 0, 1, 1, 1}, {3, 2}), s = vec({1, 2, 3, 4}, {2, 2});
   auto of = [](const char* spec) { return [spec](Tensor x, Tensor y) { return einsum(spec, {x, y}); }; };

@@ -67,6 +67,23 @@ TEST(Windows, resize) {
   EXPECT_NE(text.find("resize: method \"area\", expected \"nearest\", \"linear\" or \"cubic\""), std::string::npos);
 }
 
+TEST(Windows, images_of_another_size) {
+  Literal x = vec({1, 2, 3, 4}, {1, 2, 2, 1});
+  EXPECT_EQ(eval([](Tensor t) { return resize_nearest(t, 2, 4); }, x), (Values{1, 1, 2, 2, 3, 3, 4, 4}));
+  EXPECT_EQ(eval([](Tensor t) { return resize_bilinear(t, 1, 4); }, x), (Values{2, 2.25, 2.75, 3}));
+}
+
+TEST(Windows, resize_of_integers_rounds) {
+  auto to = [](int64_t n, const char* method) {
+    return [=](Tensor t) { return resize(t, {0}, {n}, {.method = method}); };
+  };
+  EXPECT_EQ(eval(to(4, "linear"), vec({10, 20}, {}, DType::kU8)), (Values{10, 12, 18, 20}));  // 12.5 and 17.5 to even
+  // 288 and -33 are beyond u8.
+  EXPECT_EQ(eval(to(8, "cubic"), vec({0, 0, 255, 255}, {}, DType::kU8))[2], 0);
+  EXPECT_EQ(eval(to(2, "nearest"), vec({1, 2, 3, 4}, {}, DType::kI32)), (Values{2, 4}));
+  EXPECT_EQ(eval(to(4, "linear"), vec({6e4, 6e4}, {}, DType::kF16)), (Values{6e4, 6e4, 6e4, 6e4}));
+}
+
 TEST(Windows, patches) {
   Values numbers = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   Literal x = vec(numbers, {1, 3, 3, 1});

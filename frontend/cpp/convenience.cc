@@ -154,12 +154,14 @@ Tensor avg_pool2d(const Arg& x, int64_t window, int64_t stride) {
 
 Tensor one_hot(const Arg& labels, int64_t classes, DType dtype) {
   AtSite at(labels);
-  const Tensor& t = need_tensor(labels, "one_hot");
+  Tensor t = need_tensor(labels, "one_hot");
+  // The classes are counted in the dtype of the labels, and i8 would not hold class 128.
+  if (bytes_of(t.dtype()) < 4) t = in_dtype(t, is_float(t.dtype()) ? DType::kF32 : DType::kI32);
   Shape wide = t.shape();
   wide.emplace_back(1);
   Shape all = t.shape();
   all.emplace_back(classes);
-  return convert(eq(reshape(labels, wide), iota(all, t.rank(), t.dtype())), dtype);
+  return convert(eq(reshape(t, wide), iota(all, t.rank(), t.dtype())), dtype);
 }
 
 Tensor full(const Shape& shape, double value, DType dtype, Site site) {

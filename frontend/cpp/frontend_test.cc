@@ -124,6 +124,15 @@ TEST(Convenience, one_hot_marks_the_label) {
   EXPECT_EQ(run(traced.module(), "f", {labels}), (std::vector<double>{0, 0, 1, 0, 0, 0}));
 }
 
+TEST(Convenience, one_hot_of_narrow_labels_counts_all_classes) {
+  auto traced = trace(
+      "f", [](Tensor x) { return sum(one_hot(x, 300) * convert(iota(Shape{300}, 0, i32), f32), {-1}); }, Spec(DType::kU8, {2}));
+  Literal labels(DType::kU8, {2});
+  labels.set_i(0, 7);
+  labels.set_i(1, 255);
+  EXPECT_EQ(run(traced.module(), "f", {labels}), (std::vector<double>{7, 255}));
+}
+
 TEST(Convenience, pooling_and_convolution_have_the_sizes_of_the_formula) {
   auto traced = trace(
       "f", [](Tensor x, Tensor w) { return max_pool2d(conv2d(x, w, 1, 1), 2); }, Spec(f32, {5, 8, 8, 1}),

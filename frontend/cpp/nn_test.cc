@@ -147,6 +147,22 @@ TEST(Optimizers, clipping_of_f16_keeps_small_factors) {
   expect_near(eval(f, vec({6e4}, {}, DType::kF16)), {1 / 256.0 / std::sqrt(2.0)}, 2e-6);
 }
 
+TEST(Optimizers, norms_of_f64_are_f64) {
+  expect_near(eval([](Tensor t) { return nn::global_norm({t, full({}, 4, f32)}) / 1e100; }, vec({3e100}, {}, DType::kF64)), {3});
+  auto clipped = [](Tensor t) { return nn::clip_by_global_norm(Pair<Tensor>{t, t}, 1.0).first.a * std::sqrt(2.0); };
+  EXPECT_NEAR(eval(clipped, vec({3e100}, {}, DType::kF64))[0], 1, 1e-15);
+}
+
+TEST(Losses, of_f16_do_not_overflow) {
+  Literal far = vec({300}, {}, DType::kF16), zero = vec({0}, {}, DType::kF16);
+  auto mse = [](Tensor x, Tensor y) { return nn::mse(x, y); };
+  auto huber = [](Tensor x, Tensor y) { return nn::huber(x, y, 400); };
+  auto distance = [](Tensor x, Tensor y) { return nn::triplet(x, y, x); };
+  EXPECT_EQ(eval(mse, far, zero), (Values{90000}));
+  EXPECT_EQ(eval(huber, far, zero), (Values{45000}));
+  expect_near(eval(distance, far, zero), {301}, 1e-3);
+}
+
 /// Parameters, which begin as 1, after `steps` updates by gradients of this scale.
 Values trained(const nn::OptimizerRule& rule, int steps, DType dtype = f32, double scale = 1) {
   Program program;

@@ -69,9 +69,11 @@ Tensor step_decay_schedule(const Arg& step, double rate, double factor, int64_t 
 
 Tensor global_norm(const std::vector<Tensor>& tensors, Site site) {
   AtSite at(site);
-  Tensor total = zeros({}, f32);
+  bool any_f64 = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.dtype() == f64; });
+  DType dtype = any_f64 ? f64 : f32;
+  Tensor total = zeros({}, dtype);
   for (const Tensor& t : tensors) {
-    Tensor wide = t.dtype() == f32 ? t : convert(t, f32);
+    Tensor wide = in_dtype(t, dtype);
     total = total + sum(wide * wide);
   }
   return sqrt(total);

@@ -30,7 +30,7 @@ Tensor step_decay_schedule(const Arg& step, double rate, double factor, int64_t 
 
 // ---- Gradients
 
-/// Square root of the sum of all squares, f32.
+/// Square root of the sum of all squares: f64 if one of the tensors is f64, else f32.
 Tensor global_norm(const std::vector<Tensor>& tensors, Site site = Site::here());
 /// min(1, max_norm / norm): what clipping multiplies by. A norm that is not finite gives NaN, so that it shows.
 Tensor clip_factor(const Arg& norm, double max_norm);
@@ -42,11 +42,9 @@ std::pair<P<Tensor>, Tensor> clip_by_global_norm(P<Tensor> gradients, double max
   std::vector<Tensor> all;
   for (auto& [name, t] : leaves) all.push_back(*t);
   Tensor norm = global_norm(all, site), factor = clip_factor(Arg(norm, site), max_norm);
-  for (auto& [name, t] : leaves) {  // a factor below the numbers of f16 is not 0
-    Tensor wide = widened(Arg(*t, site));
-    Arg scale(in_dtype(factor, wide.dtype()), site);
-    *t = in_dtype(Arg(wide, site) * scale, t->dtype());
-  }
+  // The products are computed in the dtype of the factor, which may be too small for a number of f16.
+  for (auto& [name, t] : leaves)
+    *t = in_dtype(Arg(in_dtype(*t, factor.dtype()), site) * Arg(factor, site), t->dtype());
   return {gradients, norm};
 }
 /// Every element kept within [-bound, bound].

@@ -1,7 +1,5 @@
 #include "frontend/cpp/quantize.h"
 
-#include <algorithm>
-
 #include "frontend/cpp/emit.h"
 #include "frontend/cpp/frame.h"
 
@@ -96,56 +94,6 @@ Tensor dequantize_nf4(const Quantized& q, const Shape& shape) {
   Tensor codes = flatten(stack({div(bytes, 16), rem(bytes, 16)}, 1));
   Tensor values = reshape(take(codebook(), codes), Shape{q.scales.shape()[0], codes.size(0) / q.scales.size(0)});
   return reshape(values * unsqueeze(q.scales, 1), shape);
-}
-
-// ---- Images
-
-namespace {
-
-/// Source coordinates of `to` pixels out of `from`.
-Tensor coordinates(int64_t from, int64_t to) {
-  double ratio = static_cast<double>(from) / static_cast<double>(to);
-  return (iota(Shape{to}, 0, f32) + 0.5) * ratio - 0.5;
-}
-
-/// One axis, bilinearly.
-Tensor stretched(const Tensor& x, int64_t axis, int64_t to) {
-  int64_t from = x.size(static_cast<int>(axis));
-  Tensor at = clip(coordinates(from, to), 0, static_cast<double>(from - 1));
-  Tensor low = floor(at), share = convert(at - low, x.dtype());
-  Tensor index = convert(low, i32), next = minimum(index + 1, static_cast<int>(from - 1));
-  Shape along(x.rank(), ir::Dim(1));
-  along[axis] = ir::Dim(to);
-  share = reshape(share, along);
-  return take(x, index, axis) * (1 - share) + take(x, next, axis) * share;
-}
-
-void need_image(const Arg& x, int64_t height, int64_t width, const char* function) {
-  if (need_tensor(x, function).rank() != 4 || height < 1 || width < 1)
-    throw error_at(x.site(), Code::kShapeMismatch, "{}: {} to {} by {}", function, x.tensor().type().str(), height,
-                   width);
-}
-
-}  // namespace
-
-Tensor resize_nearest(const Arg& x, int64_t height, int64_t width) {
-  AtSite at(x);
-  need_image(x, height, width, "resize_nearest");
-  Tensor out = x.tensor();
-  int64_t to[] = {height, width};
-  for (int axis : {1, 2}) {
-    int64_t from = out.size(axis);
-    Tensor index =
-        div(iota(Shape{to[axis - 1]}, 0, i64) * static_cast<double>(from), static_cast<double>(to[axis - 1]));
-    out = take(out, index, axis);
-  }
-  return out;
-}
-
-Tensor resize_bilinear(const Arg& x, int64_t height, int64_t width) {
-  AtSite at(x);
-  need_image(x, height, width, "resize_bilinear");
-  return stretched(stretched(x.tensor(), 1, height), 2, width);
 }
 
 }  // namespace nabla

@@ -1,4 +1,4 @@
-// Numbers in few bits with a scale per block, and images of another size.
+// Numbers in few bits with a scale per block.
 #pragma once
 
 #include "frontend/cpp/array.h"
@@ -21,10 +21,5 @@ Tensor fake_quantize(const Arg& x, int64_t block, DType dtype = DType::kI8);
 /// [n / block] for n elements in row-major order; an even `block` divides n.
 Quantized quantize_nf4(const Arg& w, int64_t block = 64);
 Tensor dequantize_nf4(const Quantized& q, const Shape& shape);
-
-/// Images [n, height, width, c] of another size, by the nearest pixel or bilinearly between pixel centres (half-pixel
-/// coordinates, as align_corners=False in PyTorch).
-Tensor resize_nearest(const Arg& x, int64_t height, int64_t width);
-Tensor resize_bilinear(const Arg& x, int64_t height, int64_t width);
 
 }  // namespace nabla

@@ -54,6 +54,12 @@ Tensor resized_axis(const Tensor& x, int axis, int64_t to, const Resize& o) {
   return out;
 }
 
+void need_image(const Arg& x, int64_t height, int64_t width, const char* function) {
+  if (need_tensor(x, function).rank() != 4 || height < 1 || width < 1)
+    throw error_at(x.site(), Code::kShapeMismatch, "{}: {} to {} by {}", function, x.tensor().type().str(), height,
+                   width);
+}
+
 }  // namespace
 
 Tensor resize(const Arg& x, Ints axes, const Ints& sizes, const Resize& options) {
@@ -64,7 +70,11 @@ Tensor resize(const Arg& x, Ints axes, const Ints& sizes, const Resize& options)
                    "resize: method \"{}\", expected \"nearest\", \"linear\" or \"cubic\"", options.method);
   if (axes.size() != sizes.size())
     throw error_at(x.site(), Code::kBadAttribute, "resize: {} axes and {} sizes", axes.size(), sizes.size());
-  Tensor out = x.tensor();
+  DType dtype = x.tensor().dtype();
+  Tensor out = widened(x);
+  // The weights of neighbours are fractions. A conversion moves what cubic weights put out of range to the nearest end.
+  bool rounded = !is_float(dtype) && options.method != "nearest";
+  if (rounded) out = in_dtype(out, bytes_of(dtype) < 4 ? DType::kF32 : DType::kF64);
   axes = counted_from_end(std::move(axes), x);
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] < 0 || axes[i] >= out.rank() || sizes[i] < 1 || out.size(static_cast<int>(axes[i])) < 1)
@@ -72,7 +82,27 @@ Tensor resize(const Arg& x, Ints axes, const Ints& sizes, const Resize& options)
                      x.tensor().type().str(), sizes[i]);
     out = resized_axis(out, static_cast<int>(axes[i]), sizes[i], options);
   }
+  return in_dtype(rounded ? round(out) : out, dtype);
+}
+
+Tensor resize_nearest(const Arg& x, int64_t height, int64_t width) {
+  AtSite at(x);
+  need_image(x, height, width, "resize_nearest");
+  Tensor out = x.tensor();
+  int64_t to[] = {height, width};
+  for (int axis : {1, 2}) {
+    int64_t from = out.size(axis);
+    Tensor index =
+        div(iota(Shape{to[axis - 1]}, 0, i64) * static_cast<double>(from), static_cast<double>(to[axis - 1]));
+    out = take(out, index, axis);
+  }
   return out;
+}
+
+Tensor resize_bilinear(const Arg& x, int64_t height, int64_t width) {
+  AtSite at(x);
+  need_image(x, height, width, "resize_bilinear");
+  return resize(x, {1, 2}, {height, width});
 }
 
 // ---- Patches

@@ -16,8 +16,12 @@ struct Resize {
   bool align_corners = false;
 };
 /// x with these static `axes` stretched to these sizes, one axis after the other. Beyond the edge the last pixel
-/// counts.
+/// counts. Floats of 16 bits are computed in f32, integers in floats and rounded to the nearest integer of their dtype.
 Tensor resize(const Arg& x, Ints axes, const Ints& sizes, const Resize& options = {});
+/// Images [n, height, width, c] of another size, by the nearest pixel or bilinearly between pixel centres (half-pixel
+/// coordinates, as align_corners=False in PyTorch).
+Tensor resize_nearest(const Arg& x, int64_t height, int64_t width);
+Tensor resize_bilinear(const Arg& x, int64_t height, int64_t width);
 
 struct Patches {
   std::array<int64_t, 2> window = {2, 2};

@@ -4,8 +4,8 @@ Source: the definition of convolution in Dumoulin and Visin, A guide to convolut
 """
 
 from .. import _nabla
-from .._core import DType, asarray, astype
-from ._common import emit1, pair_of, static_size, tensors, widened
+from .._core import asarray
+from ._common import emit1, pair_of, static_size, tensors
 from .view import permute
 
 _INPUT = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
@@ -195,14 +195,7 @@ def resize(x, size, method="linear", align_corners=False, axes=None):
         static_size(x.shape[axis], what, why)
     if len(size) != len(axes):
         _nabla.fail(204, f"resize: {len(size)} sizes for {len(axes)} axes of {x.type_str()}")
-    dtype = x.dtype
-    if dtype.is_float():
-        x = widened(x)
-    elif method != "nearest":  # the weights are fractions
-        x = astype(x, DType.float32 if dtype.itemsize < 4 else DType.float64)
-    out = _nabla.resize(x, axes, size, method, align_corners)
-    # The conversion moves floats beyond the range of an integer dtype to its nearest end.
-    return astype(out if dtype.is_float() or out.dtype == dtype else emit1("round", [out], {}), dtype)
+    return _nabla.resize(x, axes, size, method, align_corners)
 
 
 __all__ = ["conv1d", "conv1d_transpose", "conv2d", "conv2d_transpose", "conv3d", "conv3d_transpose", "fold",

@@ -1,7 +1,6 @@
 """Clipping of gradients, and their sums over several batches."""
 
 from ... import _nabla
-from ..._core import DType
 from ...tree import float_tensor, tree_leaves, tree_map
 from .. import _math as m
 
@@ -18,13 +17,7 @@ def _mapped(f, tree):
 def global_norm(tree):
     """The square root of the sum of all squares of a tree's floating leaves, tensors or arrays: float32, or float64 if
     a leaf is float64."""
-    found = [x for x in map(float_tensor, tree_leaves(tree)) if x is not None]
-    if all(x.dtype != DType.float64 for x in found):
-        return _nabla.global_norm(found)
-    total = m.zeros((), DType.float64)
-    for x in found:
-        total = m.add(total, m.total(m.square(m.cast(x, DType.float64))))
-    return m.sqrt(total)
+    return _nabla.global_norm([x for x in map(float_tensor, tree_leaves(tree)) if x is not None])
 
 
 def clip_by_global_norm(gradients, max_norm):
