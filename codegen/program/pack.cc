@@ -130,6 +130,7 @@ class Packer {
   std::unique_ptr<format::KernelT> kernel(const kernel_ir::Kernel& kernel, const codegen::TargetCode::Kernel& code) {
     auto out = std::make_unique<format::KernelT>();
     out->symbol = code.symbol, out->object = code.object, out->name = kernel.name;
+    out->infinite = kernel_ir::may_write_infinities(kernel);
     bool exact = kernel.procedure && kernel.procedure->user;  // may depend on gridDim
     for (const codegen::CodeGrid& g : code.grids) {
       auto grid = std::make_unique<format::GridT>();

@@ -2,6 +2,7 @@
 #include "ir/kernel_ir/kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -359,6 +360,49 @@ std::vector<ir::SymbolRef> symbols_of(const Kernel& kernel) {
     return d;
   });
   return out;
+}
+
+namespace {
+
+// Where infinities in a kernel's results can come from.
+struct Infinities {
+  bool constant = false;  // one of its constants is infinite
+  bool computed = false;  // it computes floats: finite ones may give an infinity
+
+  void add(const Expr& e) {
+    if (!e) return;
+    visit(e, [&](const Expr& x) {
+      if (!is_float(x->dtype)) return;
+      constant |= x->kind == ExprKind::kConst && std::isinf(x->number);
+      computed |= x->kind == ExprKind::kCall && std::find(std::begin(kExact), std::end(kExact), x->fn->name) == std::end(kExact);
+    });
+  }
+  void add(const Body& body) {
+    for (const Stmt& s : body) {
+      if (const Let* let = std::get_if<Let>(&s.node)) {
+        add(let->expr), computed |= sums(let->combiner);
+      } else if (const Store* store = std::get_if<Store>(&s.node)) {
+        add(store->expr), computed |= sums(store->combiner);
+      } else if (const For* loop = std::get_if<For>(&s.node)) {
+        add(loop->body);
+      } else {
+        add(std::get<Loop>(s.node).body);
+        for (const Expr& e : std::get<Loop>(s.node).next) add(e);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::string_view kExact[] = {"select", "neg", "abs", "maximum", "minimum"};
+  static bool sums(Combiner c) { return c == Combiner::kSum || c == Combiner::kProd; }
+};
+
+}  // namespace
+
+bool may_write_infinities(const Kernel& kernel) {
+  Infinities found;
+  found.add(kernel.body);
+  return found.constant || (!kernel.procedure && !found.computed);
 }
 
 std::string print(const Kernel& kernel) { return KernelPrinter(kernel).run(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "runtime/exec/engine.h"
@@ -33,9 +34,11 @@ LocationRef location_of(const format::Program& program, const format::Instructio
   return std::make_shared<const Location>(std::move(out));
 }
 
-std::vector<Operand> operands_of(const format::Instruction& instruction, const std::vector<int64_t>& table,
-                                 bool launched) {
+std::vector<Operand> operands_of(const format::Program& program, const format::Instruction& instruction,
+                                 const std::vector<int64_t>& table, bool launched) {
   std::vector<Operand> out;
+  const auto* launch = instruction.action_as_Launch();
+  bool infinite = launch != nullptr && program.kernels()->Get(launch->kernel())->infinite();
   const auto* operands = instruction.operands();
   std::vector<const format::Address*> addresses = format::addresses_of(instruction);
   auto launched_instead = [&](const auto* call) {
@@ -51,7 +54,7 @@ std::vector<Operand> operands_of(const format::Instruction& instruction, const s
     // What ranks exchange is there only after the wait.
     bool written = operand.written() && !format::starts(instruction);
     out.push_back({static_cast<DType>(static_cast<uint8_t>(operand.dtype())), written,
-                   size_at(operand.bytes_size(), most, table)});
+                   size_at(operand.bytes_size(), most, table), written && infinite});
   }
   return out;
 }
@@ -80,7 +83,7 @@ NanCheck::Range NanCheck::range_of(const Operand& operand, const void* at) {
     double x = operand.dtype == DType::kF32 ? static_cast<const float*>(data)[i] : get_float(operand.dtype, data, i);
     if (!std::isfinite(x) && out.first < 0) out.first = i, out.value = x;
     if (std::isnan(x)) {
-      ++out.nans;
+      if (++out.nans == 1) out.first_nan = i;
       continue;
     }
     out.infinities += std::isinf(x);
@@ -108,11 +111,23 @@ void NanCheck::before(const std::vector<Operand>& operands, void* const* slots) 
   }
 }
 
+bool NanCheck::masked(const std::vector<Operand>& operands, void* const* slots, size_t r) {
+  if (operands[r].infinite) return true;
+  if (ranges_[r].max > std::numeric_limits<double>::max()) return false;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].written || !is_float(operands[i].dtype)) continue;
+    if (!ranges_[i].known) ranges_[i] = range_of(operands[i], slots[i]);
+    if (ranges_[i].min < std::numeric_limits<double>::lowest()) return true;
+  }
+  return false;
+}
+
 bool NanCheck::after(const std::vector<Operand>& operands, void* const* slots) {
   for (size_t r = 0; r < operands.size() && !found_; ++r) {
     if (!operands[r].written || !is_float(operands[r].dtype)) continue;
-    ranges_[r] = range_of(operands[r], slots[r]);
-    found_ = ranges_[r].first >= 0;
+    Range& range = ranges_[r] = range_of(operands[r], slots[r]);
+    if (range.infinities > 0 && masked(operands, slots, r)) range.first = range.first_nan, range.value = NAN;
+    found_ = range.first >= 0;
     result_ = r;
   }
   if (!found_) return true;

@@ -1,4 +1,5 @@
-// Stops a run at the first instruction that makes NaN or infinity (nabla-run --check-nan).
+// Stops a run at the first instruction that makes NaN or infinity (nabla-run --check-nan). Infinities of masks pass:
+// those of kernels with an infinite constant or which only move numbers, and -infinity where an operand has it too.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,13 @@ struct Operand {
   DType dtype = DType::kU8;
   bool written = false;
   int64_t bytes = 0;
+  bool infinite = false;  ///< of what is written: format::Kernel::infinite
 };
 
-/// The operands of an instruction at the sizes of a table; none for loops and branches. `launched`: those of the
-/// fallback of a library call.
-std::vector<Operand> operands_of(const format::Instruction& instruction, const std::vector<int64_t>& table,
-                                 bool launched);
+/// The operands of an instruction of the program at the sizes of a table; none for loops and branches. `launched`:
+/// those of the fallback of a library call.
+std::vector<Operand> operands_of(const format::Program& program, const format::Instruction& instruction,
+                                 const std::vector<int64_t>& table, bool launched);
 /// E0901 when the program does not say what its instructions touch, as those of older compilers.
 Status check_operands_known(const format::Program& program, const std::string& what);
 
@@ -37,7 +39,7 @@ class NanCheck {
   explicit NanCheck(Engine& engine) : engine_(engine) {}
   /// Keeps the ranges of operands that the step may overwrite.
   void before(const std::vector<Operand>& operands, void* const* slots);
-  /// False when a floating result holds NaN or infinity.
+  /// False when a floating result holds NaN, or an infinity that is not of a mask.
   bool after(const std::vector<Operand>& operands, void* const* slots);
   bool found() const { return found_; }
   /// E0708: the result that `after` refused, and the ranges of the operands. `found` is false then.
@@ -46,12 +48,15 @@ class NanCheck {
  private:
   /// Of floating elements; min and max of those that are not NaN.
   struct Range {
-    int64_t size = 0, nans = 0, infinities = 0, first = -1;  ///< first: the first that is not finite
-    double min = 0, max = 0, value = 0;                      ///< value: that of `first`
+    int64_t size = 0, nans = 0, infinities = 0;
+    int64_t first = -1, first_nan = -1;  ///< the first that is not finite, and the first NaN; -1: none
+    double min = 0, max = 0, value = 0;  ///< value: that of `first`
     bool known = false;
     std::string str() const;
   };
   Range range_of(const Operand& operand, const void* at);
+  /// Whether the infinities of result `r` are those of a mask, so that only NaN is a fault.
+  bool masked(const std::vector<Operand>& operands, void* const* slots, size_t r);
 
   Engine& engine_;
   std::vector<char> room_;  ///< what the engine showed

@@ -86,6 +86,23 @@ TEST(CheckNan, OperandsThatTheInstructionOverwritesAreShownAsTheyWere) {
   EXPECT_NE(predict(*session, {NAN, 2, 3, 4, 5, 6, 7, 8}).find("result 0 of ``"), std::string::npos) << "the copy";
 }
 
+TEST(CheckNan, InfinitiesOfMasksPass) {
+  auto session = open(with_operands).value();
+  EXPECT_EQ(predict(*session, {1, -kInf, 3, 4, -kInf, 6, 7, 8}), "") << "-infinity of an operand";
+  EXPECT_NE(predict(*session, {1, -3e38F, 3, 4, 5, 6, 7, 8}).find("the first is element 1, -infinity"), std::string::npos);
+  EXPECT_NE(predict(*session, {1, -kInf, 3, kInf, 5, 6, 7, 8}).find("has 0 NaNs and 2 infinities"), std::string::npos);
+  std::string text = predict(*session, {1, -kInf, 3, NAN, 5, 6, 7, 8});
+  EXPECT_NE(text.find("has 1 NaN and 1 infinity among 8 elements of f32; the first is element 3, NaN"), std::string::npos)
+      << text;
+
+  session = open([](ProgramT& p) {
+              p.kernels[predict_of(p).action.AsLaunch()->kernel]->infinite = true;
+              with_operands(p);
+            }).value();
+  EXPECT_EQ(predict(*session, {1, 3e38F, 3, -3e38F, 5, 6, 7, 8}), "") << "an infinite constant";
+  EXPECT_NE(predict(*session, {1, 3e38F, NAN, 4, 5, 6, 7, 8}).find("the first is element 2, NaN"), std::string::npos);
+}
+
 TEST(CheckNan, InALoopOnlyWhatTheTripWroteIsLookedAt) {
   auto session = open([](ProgramT& p) {
                    with_operands(p);

@@ -213,7 +213,7 @@ class StepBinder {
       if (!bound.ok()) return bound;
     }
     for (size_t i = 0; binder_.check_nan && i < plan.instructions.size(); ++i)
-      bound_.operands.push_back(operands_of(*plan.instructions[i], table_, bound_.steps[i].kernel != nullptr));
+      bound_.operands.push_back(operands_of(program_, *plan.instructions[i], table_, bound_.steps[i].kernel != nullptr));
     for (size_t i = 0; binder_.trace != nullptr && i < plan.instructions.size(); ++i)
       bound_.labels.push_back(binder_.trace->add_label(label(*plan.instructions[i], bound_.steps[i])));
     return Ok{};
@@ -338,7 +338,7 @@ class StepBinder {
       out.file = view(location.file()), out.line = location.line(), out.text = view(location.text());
     }
     bool problem = instruction.action_as_Gemm() != nullptr || instruction.action_as_Convolution() != nullptr;
-    for (const Operand& o : operands_of(instruction, table_, step.kernel != nullptr)) {
+    for (const Operand& o : operands_of(program_, instruction, table_, step.kernel != nullptr)) {
       if (problem && o.dtype == DType::kU8) continue;  // scratch
       out.bytes += static_cast<double>(o.bytes);
       if (o.dtype == DType::kF64) out.dtype = o.dtype;

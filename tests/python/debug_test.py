@@ -260,6 +260,23 @@ def test_check_nan_names_the_op_and_its_line():
         f(X)
 
 
+def test_check_nan_passes_masks_of_infinities():
+    mask = np.tril(np.ones((4, 4), bool))
+    scores = nb.asarray(np.arange(16.0, dtype="float32").reshape(4, 4))
+    added = np.where(mask, 0, -np.inf).astype("float32")
+    q = nb.asarray(np.linspace(-1, 1, 64, dtype="float32").reshape(1, 4, 2, 8))
+    softmax = nb.nn.functional.softmax
+    cases = [(lambda x, m: softmax(nb.where(m, x, -np.inf), -1), mask), (lambda x, m: softmax(x + m, -1), added),
+             (lambda x, m: nb.min(nb.where(m, x, np.inf)), mask)]
+    for f, m in cases:
+        checked = nb.jit(f, check_nan=True)(scores, nb.asarray(m))
+        np.testing.assert_allclose(checked.numpy(), f(scores, nb.asarray(m)).numpy(), rtol=1e-6)
+    attention = nb.jit(lambda q: nb.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True), check_nan=True)
+    assert np.isfinite(attention(q).numpy()).all()
+    with pytest.raises(nb.Error, match="(?s)E0708.*`sub`.*4 NaNs"):  # a row without a key
+        nb.jit(cases[0][0], check_nan=True)(scores, nb.asarray(mask & (np.arange(4)[:, None] > 0)))
+
+
 def test_profiles_tell_times_by_kernel_and_line():
     w = nb.ones((64, 64))
     f = nb.jit(lambda x, w: nb.sum(nb.tanh(x @ w)))
