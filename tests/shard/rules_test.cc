@@ -462,6 +462,25 @@ TEST(Rules, ElementsAreReadAndWrittenWhereTheyAre) {
   EXPECT_LE(sent.forward, 4 * 8 * kF32 / 2) << sent.text;
 }
 
+// Ranks that do not have an element add nothing to it, not even 0.0 to -0.0.
+TEST(Rules, ZerosKeepTheirSigns) {
+  Literal x = Literal::uninitialized(DType::kF32, {64}), ids(DType::kI32, {6});
+  for (int64_t i = 0; i < 64; ++i) x.set(i, i % 3 == 0 ? -0.0 : i % 3 - 1);
+  for (int64_t i = 0; i < 6; ++i) ids.set_i(i, i * 12);
+  for (const std::string lookup :
+       {"embedding(%t, %i)",
+        "gather(%x, %i) {offset_dims=[], collapsed_slice_dims=[0], start_index_map=[0], index_vector_dim=1, slice_sizes=[1], "
+        "out_of_range=\"clamp\"}",
+        "dynamic_slice(%x, %j) {sizes=[6]}", "slice(%x) {starts=[1], limits=[7], strides=[1]}"}) {
+    std::string body = lookup.find("%t") == std::string::npos ? "" : " %t = reshape(%x) {shape=[64, 1]}\n";
+    Sent sent = expect_same({"a=4", "%x: f32[64@a], %i: i32[6], %j: i32[]",
+                             fmt::format("{} %v = {}\n %w = reshape(%v) {{shape=[6]}}\n %one = constant() {{value=f32[6] {{splat 1}}}}\n"
+                                         " %y = div(%one, %w)\n return %y\n", body, lookup),
+                             {}, true, {x, ids, index(2)}});
+    EXPECT_EQ(sent.ops, "all_reduce") << lookup;
+  }
+}
+
 // ---- Composites across a row that ranks share: so many numbers per row, forward and on the way back
 
 TEST(Rules, RowsAcrossRanksSendAFewNumbers) {

@@ -57,7 +57,7 @@ std::vector<Val> starts_of(const RuleContext& c, size_t first) {
 Val surrounded(Val x, const SlicedDim& a) {
   Ints both(static_cast<size_t>(x.rank()), 0), none = both;
   both[a.dim] = a.window;
-  Val zero = x.b->constant(Literal::scalar(x.dtype(), 0));
+  Val zero = x.b->constant(Literal::scalar(x.dtype(), -0.0));  // no_addend, where the result is part of a sum
   return x.b->op("pad", {x, zero}, {{"low", both}, {"high", both}, {"interior", none}});
 }
 

@@ -93,7 +93,7 @@ Val placed(Val x, int64_t dim, const Dim& at, int64_t count) {
   if (at.is(0) && size == count) return x;
   Ints both(static_cast<size_t>(x.rank()), 0), none = both;
   both[static_cast<size_t>(dim)] = count;
-  Val zero = x.b->constant(Literal::scalar(x.dtype(), 0));
+  Val zero = x.b->constant(Literal::scalar(x.dtype(), -0.0));  // no_addend, where the result is part of a sum
   Val padded = x.b->op("pad", {x, zero}, {{"low", both}, {"high", both}, {"interior", none}});
   return section(padded, dim, clamped(Dim(count) - at, 0, size + count), count);
 }

@@ -120,7 +120,7 @@ std::optional<Ruled> gathered_by_index(const RuleContext& c) {
     Val found = c.b.op("gather", {x, at}, attrs);
     Val mine = ir::broadcast_in_dim(c.b.op("eq", {at, own}), found.shape(),
                                     batch_dims(found.rank(), c.n.attrs.get_ints("offset_dims")));
-    return std::vector<Val>{ir::select(mine, found, c.b.zeros_like(found))};
+    return std::vector<Val>{ir::select(mine, found, no_addend_of(c.n, found))};
   };
   return ruled;
 }

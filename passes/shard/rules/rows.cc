@@ -94,7 +94,7 @@ std::optional<Ruled> look_up_rows(const RuleContext& c) {
     Val found = c.b.op(c.n.op->name, {part, at}, c.n.attrs);
     Val mine = ir::broadcast_in_dim(c.b.op("eq", {at, ids}), found.shape(),
                                     count_from(0, static_cast<int64_t>(rows->ids_rank)));
-    return std::vector<Val>{ir::select(mine, found, c.b.zeros_like(found))};
+    return std::vector<Val>{ir::select(mine, found, no_addend_of(c.n, found))};
   };
   return out;
 }
@@ -161,10 +161,17 @@ std::optional<ir::Factors> factors_by_rows(const ir::Function& f, const ir::Node
   return out;
 }
 
+Val no_addend(Val like) { return like.b->like(like, -0.0); }
+Val no_addend_of(const ir::Node& lookup, Val found) {
+  const ir::Attr* outside = lookup.attrs.find("out_of_range");
+  bool zero = outside != nullptr && *outside == ir::Attr(std::string("zero"));
+  return zero ? found.b->zeros_like(found) : no_addend(found);
+}
+
 Val on_first_of(Val value, const RankSymbols& rank, const Axes& axes) {
   ir::FunctionBuilder& b = *value.b;
   Val first = b.op("eq", {scalar(b, rank.coordinate(axes)), scalar(b, 0)});
-  return ir::select(spread(first, value.shape()), value, b.zeros_like(value));
+  return ir::select(spread(first, value.shape()), value, no_addend(value));
 }
 
 }  // namespace nabla::passes

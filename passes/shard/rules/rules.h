@@ -14,6 +14,11 @@
 
 namespace nabla::passes {
 
+/// What a rank adds to a sum over ranks when the sum is to be another rank's value: as many zeros as `like` has elements.
+/// Of floats they are -0.0, because -0.0 + 0.0 is 0.0 and the sum would lose the sign of a -0.0.
+ir::Val no_addend(ir::Val like);
+/// The same of a lookup's elements, which no rank has where the node fills with zeros what is out of range: these are 0.0.
+ir::Val no_addend_of(const ir::Node& lookup, ir::Val found);
 /// The value on the ranks that come first along the axes, zeros on the others: a sum over them has it once.
 ir::Val on_first_of(ir::Val value, const RankSymbols& rank, const ir::Axes& axes);
 
