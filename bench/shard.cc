@@ -59,7 +59,7 @@ Result<Measurement> auto_shard_12() {
   double best = 1e9;
   for (int round = 0; round < 3; ++round) {
     double begin = now();
-    NABLA_TRY(passes::run_passes(m, {{"auto-shard", {{"search", "true"}}}}, ops::all_ops(), target));
+    NABLA_TRY(passes::run_passes(m, {{"auto-shard", {.auto_shard = {.search = true}}}}, ops::all_ops(), target));
     best = std::min(best, now() - begin);
   }
   return against_budget(best, "s", 10);
@@ -157,22 +157,24 @@ constexpr const char* kTensorParallel = ".*(qkv|up)=,tp;.*(out|down)=tp,";
 // slower than predicted.
 Result<Measurement> predicted(const Paths& paths) {
   struct Strategy {
-    std::string mesh, zero, layouts;
+    std::string mesh;
+    int64_t zero;
+    std::string layouts;
   };
   const std::string tuning = paths.scratch + "/predicted.tuning";
   Trainings trainings;
   NABLA_TRY(write_tuning(trainings.model(), 1, tuning));
   for (const Strategy& s :
-       {Strategy{"dp=2", "0", ""}, {"dp=2", "3", ""}, {"tp=2", "0", kTensorParallel}, {"dp=2,tp=2", "0", kTensorParallel}}) {
+       {Strategy{"dp=2", 0, ""}, {"dp=2", 3, ""}, {"tp=2", 0, kTensorParallel}, {"dp=2,tp=2", 0, kTensorParallel}}) {
     driver::CompileOptions options;
     options.target = "cpu:native", options.mesh = {s.mesh}, options.tuning_file = tuning;
-    auto& strategy = options.pass_options["apply-strategy"];
-    strategy = {{"zero", s.zero}, {"layouts", s.layouts}};
-    if (s.mesh[0] == 'd') strategy["data-axes"] = "dp";
+    passes::ApplyStrategyOptions& strategy = options.pass_options.apply_strategy;
+    strategy.zero = s.zero, strategy.layouts = s.layouts;
+    if (s.mesh[0] == 'd') strategy.data_axes = {"dp"};
     const auto report = nlohmann::json::parse(NABLA_TRY(driver::lower_module(trainings.model(), options)).report);
     for (const auto& e : report.at("entries"))
       if (e.at("name") == "step")
-        NABLA_TRY(trainings.add(s.mesh + " zero=" + s.zero, e.at("timeline").at("us").get<double>(), options));
+        NABLA_TRY(trainings.add(fmt::format("{} zero={}", s.mesh, s.zero), e.at("timeline").at("us").get<double>(), options));
   }
   auto near = [](const driver::Timed& t) { return t.measured < 1.25 * t.predicted; };
   auto all_near = [&](const std::vector<driver::Timed>& times) { return std::all_of(times.begin(), times.end(), near); };
@@ -189,7 +191,7 @@ Result<Measurement> plan_order(const Paths& paths) {
   driver::Order all;
   driver::PlanOptions options{.axes = "dp,tp"};
   options.compile.target = "cpu:native", options.compile.tuning_file = paths.scratch + "/plan.tuning";
-  options.compile.pass_options["apply-strategy"]["layouts"] = kTensorParallel;
+  options.compile.pass_options.apply_strategy.layouts = kTensorParallel;
   NABLA_TRY(write_tuning(charlm::make_program({}).module(), 1, options.compile.tuning_file));
   for (int64_t ranks : {2, 4}) {
     options.ranks = ranks;

@@ -110,7 +110,7 @@ TEST_F(RanksBundle, ASetThatContradictsItselfIsRefused) {
   EXPECT_HAS(refusal([](ir::ProgramSet& s) { s.state[0].placements[0].of_class = 1; }), "error[E0104]");
   EXPECT_HAS(refusal([](ir::ProgramSet& s) { s.inputs.pop_back(); }),
              "input `b` of class `scorer` has no place in a whole");
-  std::string budget = refusal([](ir::ProgramSet&) {}, {.target = "cpu", .max_bytes = "1"});
+  std::string budget = refusal([](ir::ProgramSet&) {}, {.target = "cpu", .max_bytes = passes::Bytes{1}});
   EXPECT_HAS(budget, "error[E0402]");
   EXPECT_HAS(budget, "in class `trainer`");
 }

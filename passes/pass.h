@@ -3,7 +3,6 @@
 #pragma once
 
 #include <any>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,23 +12,19 @@
 #include "ir/module.h"
 #include "ir/op_def.h"
 #include "ir/target.h"
+#include "passes/options.h"
 
 namespace nabla::passes {
 
 struct PassContext {
   const ir::OpTable& ops;
   const ir::Target& target;
-  std::map<std::string, std::string> options = {};  ///< of this pass; the manager rejects undeclared ones
+  PassOptions options = {};
   /// Lines for the report: decisions that a user may ask about ("state leaf w: updated in place").
   std::vector<std::string> remarks = {};
   /// A second result of the pass, of a type that its header declares (FoundPlan of auto_shard). It is empty for most passes.
   std::any found = {};
 };
-
-/// An option that is a number of bytes ("16MiB"), where it is given and not empty. E0901 for what is no such number.
-Result<std::optional<int64_t>> bytes_option(const PassContext& context, const std::string& name);
-/// The option `deterministic` of a pass that has it: layouts and sums may not depend on how many ranks there are.
-bool is_deterministic(const PassContext& context);
 
 using PassFn = Result<ir::Module> (*)(const ir::Module&, PassContext&);
 
@@ -40,10 +35,6 @@ struct PassReport {
   bool changed;
   std::vector<std::string> remarks;
   std::any found = {};  ///< PassContext::found
-};
-
-struct PassOption {
-  std::string name, default_value, doc;
 };
 
 struct Pass {
@@ -59,5 +50,7 @@ struct Pass {
 /// Every pass there is, in the order of the pipeline.
 std::span<const Pass> all_passes();
 const Pass* find_pass(std::string_view name);
+/// The option of the first pass that has one of this name. Null: none has.
+const PassOption* find_option(std::string_view name);
 
 }  // namespace nabla::passes

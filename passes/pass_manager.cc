@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sstream>
+#include <set>
 
+#include "ir/lexer.h"
 #include "passes/pipeline.h"
 
 namespace nabla::passes {
@@ -24,27 +25,11 @@ Result<const Pass*> known_pass(const std::string& name, std::string_view where) 
   return error(Code::kUnknownPass, "{}unknown pass `{}`{}", where, name, did_you_mean(name, pass_names()));
 }
 
-// The pass with its options as given, and defaults for the others.
+// The pass of a step, with its options.
 struct Bound {
   const Pass* pass;
-  std::map<std::string, std::string> options;
+  PassOptions options;
 };
-
-Result<Bound> bind(const Step& step) {
-  Bound out{NABLA_TRY(known_pass(step.pass, "")), {}};
-  std::vector<std::string> known;
-  for (const PassOption& o : out.pass->options) {
-    known.push_back(o.name);
-    out.options[o.name] = o.default_value;
-  }
-  for (const auto& [name, value] : step.options) {
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      return error(Code::kUnknownPass, "pass `{}` has no option `{}`{}", step.pass, name,
-                   known.empty() ? "; it has none" : did_you_mean(name, known));
-    out.options[name] = value;
-  }
-  return out;
-}
 
 // Passes over tensors stop where kernels begin.
 bool keeps_stage(const Pass& p) { return p.stage_in == p.stage_out; }
@@ -111,8 +96,45 @@ Result<Module> run_one(const Bound& bound, const Module& module, const ir::OpTab
 
 std::string Step::str() const {
   std::string out = pass, separator = "{";
-  for (const auto& [name, value] : options) out += std::exchange(separator, ",") + name + "=" + value;
-  return options.empty() ? out : out + "}";
+  const Pass* known = find_pass(pass);
+  for (const PassOption& o : known ? known->options : std::vector<PassOption>()) {
+    const std::string value = o.text(options);
+    if (value == o.default_value) continue;
+    const bool special = value.find_first_of(",{}\"") != value.npos;
+    out += std::exchange(separator, ",") + o.name + "=" + (special ? ir::quoted(value) : value);
+  }
+  return separator == "{" ? out : out + "}";
+}
+
+namespace {
+
+// Takes VALUE or "VALUE", with escapes, off the front of the text, and the comma behind it. False for what is neither.
+bool take_value(std::string_view& text, std::string& value) {
+  value.clear();
+  size_t i = 0;
+  if (text.starts_with('"')) {
+    for (i = 1; i < text.size() && text[i] != '"'; ++i) value += text[i == text.size() - 1 || text[i] != '\\' ? i : ++i];
+    if (i++ >= text.size()) return false;
+  } else {
+    i = std::min(text.find(','), text.size());
+    value = text.substr(0, i);
+  }
+  if (i < text.size() && text[i] != ',') return false;
+  text.remove_prefix(std::min(i + 1, text.size()));
+  return true;
+}
+
+}  // namespace
+
+Status set_option(PassOptions& options, const Pass& pass, const std::string& name, const std::string& text,
+                  const std::string& spelled) {
+  std::vector<std::string> known;
+  for (const PassOption& o : pass.options) {
+    if (o.name == name) return o.set(options, text, spelled);
+    known.push_back(o.name);
+  }
+  return error(Code::kUnknownPass, "pass `{}` has no option `{}`{}", pass.name, name,
+               known.empty() ? "; it has none" : did_you_mean(name, known));
 }
 
 Result<Step> parse_step(std::string_view text) {
@@ -121,17 +143,19 @@ Result<Step> parse_step(std::string_view text) {
   size_t open = text.find('{');
   step.pass = text.substr(0, open);
   if (step.pass.empty() || step.pass.find('}') != std::string::npos) return bad();
+  if (open != std::string_view::npos && text.back() != '}') return bad();
+  const Pass* pass = NABLA_TRY(known_pass(step.pass, ""));
   if (open == std::string_view::npos) return step;
-  if (text.back() != '}') return bad();
-  std::string_view rest = text.substr(open + 1, text.size() - open - 2);
-  while (!rest.empty()) {
-    size_t comma = rest.find(','), equals = rest.find('=');
-    if (equals == 0 || equals == std::string_view::npos || equals > comma) return bad();
-    std::string name(rest.substr(0, equals));
-    std::string_view value = rest.substr(equals + 1, comma == std::string_view::npos ? comma : comma - equals - 1);
-    if (!step.options.emplace(name, value).second)
+  std::set<std::string> given;
+  for (std::string_view rest = text.substr(open + 1, text.size() - open - 2); !rest.empty();) {
+    size_t equals = rest.find('=');
+    if (equals == 0 || equals == rest.npos || equals > rest.find(',')) return bad();
+    std::string name(rest.substr(0, equals)), value;
+    rest.remove_prefix(equals + 1);
+    if (!take_value(rest, value)) return bad();
+    if (!given.insert(name).second)
       return error(Code::kDuplicateName, "`{}` gives option `{}` twice", text, name);
-    rest = comma == std::string_view::npos ? "" : rest.substr(comma + 1);
+    (void)NABLA_TRY(set_option(step.options, *pass, name, value, fmt::format("{}: {}", pass->name, name)));
   }
   return step;
 }
@@ -164,7 +188,7 @@ struct Subject {
 
 Result<std::vector<Bound>> bind_all(const std::vector<Step>& steps, const ManagerOptions& options) {
   std::vector<Bound> out;
-  for (const Step& s : steps) out.push_back(NABLA_TRY(bind(s)));
+  for (const Step& s : steps) out.push_back({NABLA_TRY(known_pass(s.pass, "")), s.options});
   for (const std::string& name : options.print_after) NABLA_TRY(known_pass(name, "print-after: "));
   if (options.stop_after.empty()) return out;
   NABLA_TRY(known_pass(options.stop_after, "stop-after: "));

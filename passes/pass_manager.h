@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,15 +11,21 @@
 
 namespace nabla::passes {
 
-/// One pass with its options, as on the command line: `plan-memory{max-bytes=1000}`.
+/// Sets an option of a pass to what a text says. E0405 for an unknown option, E0901 for what it cannot be, in which it is called
+/// `spelled`.
+Status set_option(PassOptions& options, const Pass& pass, const std::string& name, const std::string& text,
+                  const std::string& spelled);
+
+/// One pass with its options.
 struct Step {
   std::string pass;
-  std::map<std::string, std::string> options = {};
+  PassOptions options = {};
+  /// As on the command line: `plan-memory{max-bytes=1000}`, with the options of the pass that are not as by default.
   std::string str() const;
 };
 
-/// E0101 when the text is no `NAME` or `NAME{OPTION=VALUE,...}`, E0108 for an option that is given twice. The names
-/// are not looked up yet.
+/// E0101 when the text is no `NAME` or `NAME{OPTION=VALUE,...}`, E0108 for an option that is given twice, E0405 for unknown names
+/// and E0901 for values that an option cannot have. A value with commas stands between double quotes.
 Result<Step> parse_step(std::string_view text);
 /// The steps of default_pipeline() that a module at this stage has before it, up to the last that leaves it at `to`.
 std::vector<Step> default_steps(ir::Stage from, ir::Stage to = ir::Stage::kPlanned);
@@ -55,7 +60,7 @@ struct ManagerResult {
   std::vector<PassReport> reports;  ///< one per pass that ran
 };
 
-/// Runs the steps in order. E0405 for an unknown pass, option, or name in print_after or stop_after, with the nearest
+/// Runs the steps in order. E0405 for an unknown pass or name in print_after or stop_after, with the nearest
 /// known name, and E0205 when a pass does not fit the stage that modules have there, before anything runs. A failing pass's own
 /// diagnostics come with a note that names the pass.
 Result<ManagerResult> run_passes(const ir::Module& module, const std::vector<Step>& steps, const ir::OpTable& ops,

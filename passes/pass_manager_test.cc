@@ -75,7 +75,7 @@ TEST(PassManager, RunsTheStepsInOrderAndReportsEach) {
 TEST(PassManager, NamesTheNearestPassAndSaysWhenThereAreNoOptions) {
   EXPECT_EQ(failure(module(), {{"canonicalise"}}).code, Code::kUnknownPass);
   EXPECT_NE(failure(module(), {{"canonicalise"}}).message.find("did you mean `canonicalize`?"), std::string::npos);
-  Diagnostic option = failure(module(), {{"canonicalize", {{"depth", "3"}}}});
+  Diagnostic option = parse_step("canonicalize{depth=3}").errors()[0];
   EXPECT_EQ(option.code, Code::kUnknownPass);
   EXPECT_EQ(option.message, "pass `canonicalize` has no option `depth`; it has none");
 }
@@ -154,7 +154,8 @@ TEST(PassManager, AFailedCheckHandsOverAReproducerBeforeItAborts) {
     NABLA_CHECK(n++ < 2, "three times");  // before the first pass, after the first, after the second
     return Ok{};
   };
-  EXPECT_DEATH((void)run(module(), {{"eliminate-dead-code"}, {"canonicalize"}}, options),
+  const std::vector<Step> steps = {{"eliminate-dead-code"}, {"canonicalize"}};
+  EXPECT_DEATH((void)run(module(), steps, options),
                "internal check failed: n\\+\\+ < 2: three times(.|\n)*"
                "3 nodes: nablac opt '--target=cpu' '--pass=canonicalize' FILE");
 }
@@ -168,7 +169,8 @@ TEST(PassManager, PrintsAfterThePassesThatWereAskedFor) {
     };
     set(options);
     printed.clear();
-    EXPECT_TRUE(run(module(), {{"fold-constants"}, {"canonicalize"}, {"eliminate-dead-code"}}, options).ok());
+    const std::vector<Step> steps = {{"fold-constants"}, {"canonicalize"}, {"eliminate-dead-code"}};
+    EXPECT_TRUE(run(module(), steps, options).ok());
     return printed;
   };
   using Names = std::vector<std::string>;
@@ -188,11 +190,42 @@ TEST(PassManager, StopsAfterTheNamedPass) {
 }
 
 TEST(PassManager, StepsParseAndPrintBack) {
-  for (const char* text : {"fuse", "plan-memory{max-bytes=10}", "a{b=,c=d=e}"})
-    EXPECT_EQ(parse_step(text)->str(), text);
-  for (const char* text : {"", "{a=b}", "a{b}", "a{=b}", "a{b=c", "a}", "a{b,c=d}"})
+  for (const char* text :
+       {"fuse", "plan-memory{max-bytes=10}", "apply-strategy{layouts=\"w\\\\.0=,tp;b=tp\",data-axes=dp;mb,zero=3,offload=opt}",
+        "schedule-collectives{overlap=false,prefetch=0,keep-order=true}", "specialise{sizes=batch=1;8;len=16}"}) {
+    Result<Step> step = parse_step(text);
+    ASSERT_TRUE(step.ok()) << to_string(step.errors());
+    EXPECT_EQ(step->str(), text);
+  }
+  EXPECT_EQ(parse_step("auto-shard{search=false,max-bytes=}")->str(), "auto-shard") << "as by default";
+  EXPECT_EQ(parse_step("apply-strategy{layouts=\"w\\\\.0=,tp;b=tp\"}")->options.apply_strategy.layouts, "w\\.0=,tp;b=tp");
+  for (const char* text : {"", "{a=b}", "fuse{b}", "fuse{=b}", "fuse{b=c", "fuse}", "fuse{b,c=d}", "fuse{kernels=\"op}",
+                           "fuse{kernels=\"op\"x}"})
     EXPECT_EQ(parse_step(text).errors()[0].code, Code::kSyntax) << text;
-  EXPECT_EQ(parse_step("a{b=1,b=2}").errors()[0].code, Code::kDuplicateName);
+  EXPECT_EQ(parse_step("fuse{kernels=op,kernels=op}").errors()[0].code, Code::kDuplicateName);
+}
+
+TEST(Options, RefuseWhatTheyCannotBe) {
+  auto refusal = [](const char* step) { return parse_step(step).errors()[0].message; };
+  EXPECT_EQ(refusal("apply-strategy{zero=4}"), "apply-strategy: zero is a whole number from 0 to 3, not `4`");
+  EXPECT_EQ(refusal("apply-strategy{zero=}"), "apply-strategy: zero is a whole number from 0 to 3, not ``");
+  EXPECT_EQ(refusal("apply-strategy{offload=some}"), "apply-strategy: offload is none, opt, params or all, not `some`");
+  for (const char* list : {"dp;", ";dp", ";", "dp;dp"})
+    EXPECT_EQ(refusal(fmt::format("apply-strategy{{data-axes={}}}", list).c_str()),
+              fmt::format("apply-strategy: data-axes is a list of different names, such as dp,tp, not `{}`", list));
+  EXPECT_EQ(refusal("partition{reduce-dtype=f8}"), "partition: reduce-dtype is f32, bf16 or f16, not `f8`");
+  EXPECT_EQ(refusal("auto-shard{search=yes}"), "auto-shard: search is true or false, not `yes`");
+  EXPECT_EQ(refusal("schedule-collectives{prefetch=-1}"),
+            "schedule-collectives: prefetch is a whole number of at least 0, not `-1`");
+  EXPECT_EQ(refusal("plan-memory{max-bytes=few}"),
+            "plan-memory: max-bytes is a number of bytes, such as 64MiB, not `few`");
+  EXPECT_EQ(refusal("specialise{sizes=8}"), "specialise: sizes is a list of sizes such as batch=1,8,32, not `8`");
+}
+
+TEST(Options, BytesPrintInTheLargestUnitThatDividesThem) {
+  for (const auto& [count, text] : std::vector<std::pair<int64_t, std::string>>{
+           {0, "0"}, {1023, "1023"}, {1024, "1KiB"}, {3 << 20, "3MiB"}, {(3 << 20) + 1, "3145729"}, {int64_t{4} << 30, "4GiB"}})
+    EXPECT_EQ(option_text::print(Bytes{count}), text);
 }
 
 TEST(Registry, NamesAreUniqueAndEveryRowIsDocumented) {

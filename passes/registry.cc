@@ -46,14 +46,9 @@ std::vector<Pass> transform_passes() {
        "only what they became.",
        Stage::kTraced,
        Stage::kTraced,
-       {{"layouts", "", "of leaves by their names, PATTERN=WORDS;...: a regular expression, and a word per dimension, such as ,tp"},
-        {"data-axes", "", "axes of the mesh along which the batch lies: dp, or dp,mb"},
-        {"open-batch", "false", "true: other axes may cut the batch too, as where auto-shard chooses them"},
-        {"zero", "0", "1 or 2: ranks share the optimizer's state; 3: and the parameters"},
-        {"zero-axes", "", "data axes whose ranks share it; empty: all of them"},
-        {"deterministic", "false", "true: zero takes dimensions that eight divides, whatever the number of ranks"},
-        {"offload", "none",
-         "state that lives in the host's memory, beside what the program says: the optimizer's (opt), parameters (params), all"}},
+       options_of(&PassOptions::apply_strategy,
+                  {shared_option("deterministic", &PassOptions::deterministic,
+                                 "true: zero takes dimensions that eight divides, whatever the number of ranks")}),
        apply_strategy},
       {"lower-transforms",
        "replaces grad, value_and_grad, jvp, pullbacks, vmap and autocast by derived functions",
@@ -91,11 +86,7 @@ Pass auto_shard_pass() {
           "gradients are there, and composites are whole.",
           Stage::kFlat,
           Stage::kFlat,
-          {{"search", "false", "true: choose what nothing is said of"},
-           {"max-bytes", "", "of the state on a rank; empty: no limit"},
-           {"max-memory", "", "of the state and of what lives at once for the way back; empty: no limit"},
-           {"values", "found", "propagated: only state and inputs get what was found; propagate lays out all other values"},
-           {"target", "", "for whose products times are predicted; empty: the target that is compiled for"}},
+          options_of(&PassOptions::auto_shard),
           auto_shard};
 }
 
@@ -111,8 +102,9 @@ std::vector<Pass> shard_passes() {
        "before propagate, which then meets axes that divide.",
        Stage::kFlat,
        Stage::kFlat,
-       {{"max-gather-bytes", "16MiB", "of one value that an op may get without its padding"},
-        {"deterministic", "false", "true: dimensions of which parts are padded are multiples of eight, whatever the number of ranks"}},
+       {shared_option("max-gather-bytes", &PassOptions::max_gather_bytes, "of one value that an op may get without its padding"),
+        shared_option("deterministic", &PassOptions::deterministic,
+                      "true: dimensions of which parts are padded are multiples of eight, whatever the number of ranks")},
        pad_shards},
       auto_shard_pass(),
       {"propagate",
@@ -126,8 +118,9 @@ std::vector<Pass> shard_passes() {
        "in their places first. A module without a mesh stays as it is. Runs on the simplified program; composites are whole.",
        Stage::kFlat,
        Stage::kSharded,
-       {{"deterministic", "false", "true: an axis goes only where eight divides the extent, and whole, whatever its size"},
-        {"idle-axes", "note", "error: an axis of several ranks over which nothing is sharded is refused; note: a remark says so"}},
+       options_of(&PassOptions::propagate,
+                  {shared_option("deterministic", &PassOptions::deterministic,
+                                 "true: an axis goes only where eight divides the extent, and whole, whatever its size")}),
        propagate},
       {"granulate-sums",
        "makes sums independent of how many ranks, microbatches and threads share them",
@@ -137,7 +130,7 @@ std::vector<Pass> shard_passes() {
        "propagate, which tells what ranks share, and before partition, which is asked to refuse other sums over ranks.",
        Stage::kSharded,
        Stage::kSharded,
-       {{"deterministic", "false", "true: every sum that ranks may share"}},
+       {shared_option("deterministic", &PassOptions::deterministic, "true: every sum that ranks may share")},
        granulate_sums},
       {"partition",
        "makes of a program for all ranks what one rank computes",
@@ -148,14 +141,11 @@ std::vector<Pass> shard_passes() {
        "nodes go. Runs right after propagate, and before anything that depends on the target.",
        Stage::kSharded,
        Stage::kLocal,
-       {{"max-gather-bytes", "16MiB", "of one value that may be gathered for an op that cannot be split"},
-        {"deterministic", "false", "true: ranks combining floating-point numbers in their own order is an error"},
-        {"grad-sync", "last",
-         "of microbatches: ranks exchange sums once after all of them (last), or in each (each); shares, which --zero sets: in each those "
-         "of which they keep shares"},
-        {"reduce-dtype", "",
-         "bf16 or f16: ranks exchange sums of this type rounded to it, in half the bytes; f32, the default: all are combined in "
-         "float32 and rounded once"}},
+       options_of(&PassOptions::partition,
+                  {shared_option("max-gather-bytes", &PassOptions::max_gather_bytes,
+                                 "of one value that may be gathered for an op that cannot be split", Flag::kRanks),
+                   shared_option("deterministic", &PassOptions::deterministic,
+                                 "true: ranks combining floating-point numbers in their own order is an error")}),
        partition},
       {"expand-composites",
        "replaces composites that no kernel computes whole by their decompositions",
@@ -196,7 +186,8 @@ std::vector<Pass> collective_passes() {
        "NCCL drops NaN from extremes of floats. For CPUs nothing changes: their engines let NaN win.",
        Stage::kLocal,
        Stage::kLocal,
-       {{"keep-order", "false", "true: for CPUs too, so that programs for several targets exchange the same"}},
+       {shared_option("keep-order", &PassOptions::keep_order,
+                      "true: for CPUs too, so that programs for several targets exchange the same")},
        order_keys},
       {"hoist-collectives",
        "moves collectives of what does not change out of loops",
@@ -205,7 +196,7 @@ std::vector<Pass> collective_passes() {
        "simplify-loops, which does the same for other ops, leaves collectives where they are.",
        Stage::kLocal,
        Stage::kLocal,
-       {{"ops", "all_reduce;reduce_scatter;all_to_all;permute", "collectives that may leave loops"}},
+       options_of(&PassOptions::hoist_collectives),
        hoist_collectives},
       {"regather",
        "gathers parameters again for late readers",
@@ -216,8 +207,7 @@ std::vector<Pass> collective_passes() {
        "merges see that these differ.",
        Stage::kLocal,
        Stage::kLocal,
-       {{"reshard-after-forward", "true",
-         "gather parameters again for the backward pass instead of keeping them: true or false"}},
+       options_of(&PassOptions::regather),
        regather},
       {"bucket-collectives",
        "joins small collectives of one group",
@@ -229,9 +219,9 @@ std::vector<Pass> collective_passes() {
        "as before, with the same bits. Runs after simplification, when it is known which collectives are left.",
        Stage::kLocal,
        Stage::kLocal,
-       {{"bucket-bytes", "1MiB", "bytes up to which collectives of one group are joined; 0: none are"},
-        {"first-bucket-bytes", "256KiB", "the same for the first bucket, which so starts earlier"},
-        {"keep-order", "false", "true: nothing waits for the bucket of its operands, so that programs for several targets agree"}},
+       options_of(&PassOptions::bucket_collectives,
+                  {shared_option("keep-order", &PassOptions::keep_order,
+                                 "true: nothing waits for the bucket of its operands, so that programs for several targets agree")}),
        bucket_collectives},
   };
 }
@@ -309,7 +299,7 @@ std::vector<Pass> lower_passes() {
        "laid out, so that code and memory of a variant follow from its own sizes.",
        Stage::kLocal,
        Stage::kLocal,
-       {{"sizes", "", "lists such as `batch=1;8;len=16`"}},
+       options_of(&PassOptions::specialise),
        specialise},
       {"prepare",
        "brings results and matrix products into the form that fuse takes",
@@ -343,7 +333,7 @@ std::vector<Pass> lower_passes() {
        "Runs after simplification: what is computed twice then is computed twice on purpose. Needs what prepare makes.",
        Stage::kLocal,
        Stage::kKernels,
-       {{"kernels", "fused", "`op`: one for every op that computes, to see what each of them makes"}},
+       options_of(&PassOptions::fuse),
        fuse},
   };
 }
@@ -371,7 +361,7 @@ std::vector<Pass> schedule_passes() {
        "recompute, schedule-collectives and plan-memory, for which copies are temporaries.",
        Stage::kKernels,
        Stage::kKernels,
-       {{"keep-bytes", "0", "a copy stays for its next reader where at most so many bytes of other leaves are copied meanwhile"}},
+       options_of(&PassOptions::stream_host_state),
        stream_host_state},
       {"recompute",
        "computes values again instead of keeping them, where memory is short",
@@ -382,7 +372,7 @@ std::vector<Pass> schedule_passes() {
        "branches stay as they are. Runs on kernels, where it is known what is stored at all.",
        Stage::kKernels,
        Stage::kKernels,
-       {{"remat-bytes", "", "what state and temporaries of an entry may need"}},
+       options_of(&PassOptions::recompute),
        recompute},
       {"schedule-collectives",
        "starts collectives and copies of state early, so that a rank computes meanwhile",
@@ -397,10 +387,10 @@ std::vector<Pass> schedule_passes() {
        "trip. The waits are placed when the program is made: each as late as the plan allows.",
        Stage::kKernels,
        Stage::kKernels,
-       {{"overlap", "true", "false: they stay where they are"},
-        {"overlap-bytes", "0", "bytes by which temporaries may grow for it"},
-        {"keep-order", "false", "true: no collective starts before one that stands before it, so that programs for several targets agree"},
-        {"prefetch", "", "gathers of parameters that are under way ahead of their use; 0: each at its use; empty: as their times say"}},
+       options_of(&PassOptions::schedule_collectives,
+                  {shared_option("keep-order", &PassOptions::keep_order,
+                                 "true: no collective starts before one that stands before it, so that programs for several "
+                                 "targets agree")}),
        schedule_collectives},
       {"plan-memory",
        "gives every value its place in one arena",
@@ -412,7 +402,7 @@ std::vector<Pass> schedule_passes() {
        "the final order.",
        Stage::kKernels,
        Stage::kPlanned,
-       {{"max-bytes", "", "fail when state and temporaries together need more"}},
+       options_of(&PassOptions::plan_memory),
        plan_memory},
   };
 }
@@ -428,6 +418,13 @@ std::span<const Pass> all_passes() {
     return all;
   }();
   return passes;
+}
+
+const PassOption* find_option(std::string_view name) {
+  for (const Pass& pass : all_passes())
+    for (const PassOption& option : pass.options)
+      if (option.name == name) return &option;
+  return nullptr;
 }
 
 const Pass* find_pass(std::string_view name) {

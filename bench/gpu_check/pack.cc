@@ -203,10 +203,10 @@ class Packer {
     Literal tokens(scale_.small ? DType::kI32 : DType::kU8, {samples, length});
     for (int64_t i = 0; i < tokens.size(); ++i) tokens.set_i(i, i * i % 61);
     NABLA_TRY(format::write_file(folder_ + "/ranks.safetensors", format::safetensors_bytes({{"tokens", tokens}})));
-    for (auto [name, count, zero] : {std::tuple{"dp", 2, "0"}, {"zero3", 4, "3"}}) {
+    for (auto [name, count, zero] : {std::tuple{"dp", 2, 0}, {"zero3", 4, 3}}) {
       std::string bundle = fmt::format("train_{}_{}", name, count);
       driver::CompileOptions options{.library = false, .mesh = {fmt::format("dp={}", count)}};
-      options.pass_options["apply-strategy"] = {{"zero", zero}, {"data-axes", "dp"}};
+      options.pass_options.apply_strategy.zero = zero, options.pass_options.apply_strategy.data_axes = {"dp"};
       plan_["ranks"].push_back({{"name", bundle}, {"ranks", count}, {"bundle", bundle}, {"cpu", bundle + "_cpu"}, {"steps", 6},
                                 {"tolerance", scale_.small ? 2e-2 : 1e-4}});
       if (count == 2)

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,13 +23,11 @@ struct CompileOptions {
   bool fuse = true;                     ///< false: a kernel for every op that computes
   bool debug = true;                    ///< false: without debug prints and callbacks
   std::string tuning_file;              ///< empty: the built-in rule
-  std::string max_bytes;                ///< empty: no limit on the arena, also of layouts that are searched
-  std::string max_comm_bytes;           ///< empty: no limit on what a rank sends in a run of an entry
-  std::string remat_bytes;              ///< empty: nothing is computed again to save memory
+  std::optional<passes::Bytes> max_bytes;       ///< a limit on the arena, also of layouts that are searched
+  std::optional<passes::Bytes> max_comm_bytes;  ///< a limit on what a rank sends in a run of an entry
   std::vector<std::string> mesh;        ///< "dp=4,tp=2": other sizes of the mesh's axes; a mesh, for `apply-strategy`
   int64_t microbatches = 0;             ///< of the batch: size of the mesh's temporal axis, which a mesh without one gets; 0: as it is
-  std::string max_gather_bytes;         ///< of a value that ranks may gather for an op that cannot be split; empty: 16 MiB
-  std::map<std::string, std::map<std::string, std::string>> pass_options;  ///< by pass: others than its defaults
+  passes::PassOptions pass_options;     ///< of all passes; those that follow from other fields are filled in
   std::vector<std::string> specialise;  ///< "batch=1,8,32": also code for these sizes alone, chosen at bind
   std::vector<std::string> buckets;     ///< "batch=8,64": sizes up to which GPUs share launches; else powers of two
   int jobs = 0;                         ///< compiler processes; 0: one per CPU

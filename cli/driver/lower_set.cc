@@ -35,41 +35,29 @@ Steps take_through(Steps& from, std::string_view last) {
 
 namespace {
 
-// ZeRO of the second and third stage keeps a share of the gradients, where ranks have shares of what these update.
-bool shares_gradients(const CompileOptions& options) {
-  auto strategy = options.pass_options.find("apply-strategy");
-  if (strategy == options.pass_options.end()) return false;
-  auto zero = strategy->second.find("zero");
-  return zero != strategy->second.end() && (zero->second == "2" || zero->second == "3");
-}
-
 bool has_several_targets(const CompileOptions& options) { return options.target.find(',') != options.target.npos; }
 
-bool declares(const std::string& pass, const std::string& option) {
-  const std::vector<passes::PassOption>& all = passes::find_pass(pass)->options;
-  return std::any_of(all.begin(), all.end(), [&](const passes::PassOption& o) { return o.name == option; });
+// The options of every pass: what the user said of the passes, and what follows from the rest.
+passes::PassOptions options_of_passes(const CompileOptions& options, const SizeLists& sizes) {
+  passes::PassOptions out = options.pass_options;
+  out.deterministic |= options.deterministic;
+  out.keep_order |= has_several_targets(options);
+  out.specialise.sizes = sizes;
+  if (options.max_bytes) out.plan_memory.max_bytes = out.auto_shard.max_bytes = options.max_bytes;
+  out.schedule_collectives.overlap &= options.overlap;
+  if (!options.fuse) out.fuse.kernels = passes::KernelsOf::kOp;
+  return out;
 }
 
 // The default steps, split where a module becomes kernels: the report describes both sides.
 void split_steps(std::vector<passes::Step> steps, const CompileOptions& options, const SizeLists& sizes,
                  std::vector<passes::Step>& graph, std::vector<passes::Step>& lowering) {
   bool lower = false;
+  const passes::PassOptions of_passes = options_of_passes(options, sizes);
   const std::string first_of_lowering = passes::lowering_steps().front().pass;
   if (!options.debug) graph.push_back({"drop-debug"});
   for (passes::Step& step : steps) {
-    if (auto more = options.pass_options.find(step.pass); more != options.pass_options.end())
-      step.options.insert(more->second.begin(), more->second.end());
-    if (options.deterministic && declares(step.pass, "deterministic")) step.options["deterministic"] = "true";
-    if (step.pass == "partition" && shares_gradients(options)) step.options.insert({"grad-sync", "shares"});
-    if (step.pass == "specialise") step.options["sizes"] = passes::print_sizes(sizes);
-    if ((step.pass == "plan-memory" || step.pass == "auto-shard") && !options.max_bytes.empty())
-      step.options["max-bytes"] = options.max_bytes;
-    if ((step.pass == "partition" || step.pass == "pad-shards") && !options.max_gather_bytes.empty())
-      step.options["max-gather-bytes"] = options.max_gather_bytes;
-    if (step.pass == "recompute" && !options.remat_bytes.empty()) step.options["remat-bytes"] = options.remat_bytes;
-    if (step.pass == "schedule-collectives" && !options.overlap) step.options["overlap"] = "false";
-    if (declares(step.pass, "keep-order") && has_several_targets(options)) step.options["keep-order"] = "true";
-    if (step.pass == "fuse" && !options.fuse) step.options["kernels"] = "op";
+    step.options = of_passes;
     lower |= step.pass == first_of_lowering;
     (lower ? lowering : graph).push_back(std::move(step));
   }
@@ -187,13 +175,8 @@ Status lay_out(ir::ProgramSet set, const Steps& graph, const Steps& lowering, co
   join_unused_choices(planned.reports, planned.set.classes.size());
   append(out.passes, std::move(planned.reports));
   out.planned = std::move(planned.set);
-  if (!options.max_comm_bytes.empty()) {
-    std::optional<int64_t> most = parse_bytes(options.max_comm_bytes);
-    if (!most)
-      return option_error(fmt::format("a number of {}", kByteUnits),
-                          "max-comm-bytes is a number of bytes, such as 64MiB, not `{}`", options.max_comm_bytes);
-    for (const ir::RankClass& c : out.local.classes) (void)NABLA_TRY(ir::check_exchanges(c.module, *most));
-  }
+  if (options.max_comm_bytes)
+    for (const ir::RankClass& c : out.local.classes) (void)NABLA_TRY(ir::check_exchanges(c.module, options.max_comm_bytes->count));
   for (size_t c = 0; c < out.planned.classes.size(); ++c) {
     const ir::Module& planned = out.planned.classes[c].module;
     out.roles.push_back(c < roles.size() ? roles[c] : std::nullopt);
@@ -242,13 +225,11 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, std::v
   if (options.tf32 && !tf32)
     return option_error("leave it out, or compile for a GPU: --target sm_80",
                         "tf32 is for matrix products of GPUs, and no target is one: {}", list);
-  if (auto strategy = options.pass_options.find("apply-strategy"); strategy != options.pass_options.end() && !gpu) {
-    auto offload = strategy->second.find("offload");
-    if (offload != strategy->second.end() && offload->second != "none") {
-      Diagnostic d = error(Code::kBadOption, "offload={}: no target has a memory of its own beside the host's: {}", offload->second, list);
-      d.help = "it is for programs that run on GPUs: --target sm_90a";
-      return d;
-    }
+  if (const passes::Offload offload = options.pass_options.apply_strategy.offload; offload != passes::Offload::kNone && !gpu) {
+    Diagnostic d = error(Code::kBadOption, "offload={}: no target has a memory of its own beside the host's: {}",
+                         passes::option_text::print(offload), list);
+    d.help = "it is for programs that run on GPUs: --target sm_90a";
+    return d;
   }
   if (!options.buckets.empty() && !gpu)
     return option_error("leave them out, or compile for a GPU: --target sm_80",
@@ -289,10 +270,9 @@ Result<LoweredSet> finished(Begun from, const ir::Target& target, const CompileO
   out.passes = std::move(from.passes);
   ir::ProgramSet set = NABLA_TRY(set_for(from.module, from.graph, manager, out));
   for (passes::Step& step : from.graph)
-    if (step.pass == "specialise" && out.sharded && !step.options["sizes"].empty())
-      step.options["sizes"] = passes::print_sizes(
-          NABLA_TRY(sizes_of_rank(NABLA_TRY(parse_sizes({step.options["sizes"]}, passes::kSpecialiseOption)),
-                                  passes::kSpecialiseOption, &*out.sharded, set.classes[0].module)));
+    if (step.pass == "specialise" && out.sharded)
+      step.options.specialise.sizes = NABLA_TRY(sizes_of_rank(step.options.specialise.sizes, passes::kSpecialiseOption, &*out.sharded,
+                                                              set.classes[0].module));
   (void)NABLA_TRY(lay_out(std::move(set), from.graph, from.lowering, options, from.roles, manager, out));
   return out;
 }

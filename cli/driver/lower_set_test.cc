@@ -92,13 +92,13 @@ func @main(%x: bf16[512,512]) {
 }
 )";
   const std::string rest = "give up speed for memory with --remat-bytes, or shrink the program";
-  auto help = [&](bool library, const char* most) {
-    auto set = made({.target = "sm_90a", .library = library, .max_bytes = most}, text);
+  auto help = [&](bool library, int64_t most) {
+    auto set = made({.target = "sm_90a", .library = library, .max_bytes = passes::Bytes{most}}, text);
     return set.ok() ? "ok" : set.errors()[0].help;
   };
-  EXPECT_EQ(help(true, "4MiB"), "raise --max-bytes, do without the library's working memory (--no-library), " + rest);
-  EXPECT_EQ(help(false, "4MiB"), "ok");
-  EXPECT_EQ(help(false, "4KiB"), "raise --max-bytes, " + rest);
+  EXPECT_EQ(help(true, 4 << 20), "raise --max-bytes, do without the library's working memory (--no-library), " + rest);
+  EXPECT_EQ(help(false, 4 << 20), "ok");
+  EXPECT_EQ(help(false, 4 << 10), "raise --max-bytes, " + rest);
 }
 
 TEST(LowerSet, RefusesSizesThatRanksCannotShare) {

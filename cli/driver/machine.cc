@@ -155,7 +155,7 @@ Result<Probe> exchanging(const ir::Target& target, const Collectives& c, int cou
                                               c.mesh, c.elements, body, results, names)));
   CompileOptions options = options_for(target);
   options.overlap = false;
-  options.pass_options.insert({"bucket-collectives", {{"bucket-bytes", "0"}}});
+  options.pass_options.bucket_collectives.bucket_bytes = {0};
   return NABLA_TRY(opened(NABLA_TRY(compile_set(ir::set_of(m, m), options))));
 }
 

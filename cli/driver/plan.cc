@@ -27,10 +27,9 @@ Result<std::vector<std::string>> axes_of(const ir::Module& m, const std::string&
 }
 
 // Which of the axes those of the batch are.
-Result<std::vector<size_t>> data_axes_of(const ir::Module& m, const std::vector<std::string>& axes, const std::string& data) {
+Result<std::vector<size_t>> data_axes_of(const ir::Module& m, const std::vector<std::string>& axes, const passes::Names& data) {
   std::vector<size_t> out;
-  const std::vector<std::string> names = NABLA_TRY(ir::axis_list("--data-axes", data));
-  for (const std::string& name : names) {
+  for (const std::string& name : data) {
     auto at = std::find(axes.begin(), axes.end(), name);
     if (at == axes.end() && m.mesh() && m.mesh()->size_of(name) > 0)
       return option_error(fmt::format("axes of ranks are {}", fmt::join(axes, ", ")),
@@ -118,33 +117,31 @@ Status fill(const ir::Module& module, const CompileOptions& options, const std::
 // What a compile with the same limit finds; where nothing keeps it, what keeps it with the state alone.
 Status fill_searched(const ir::Module& module, CompileOptions options, const std::string& entry, PlanRow& row) {
   Status made = fill(module, options, entry, row);
-  if (made.ok() || options.max_bytes.empty() || made.errors()[0].code != Code::kOverBudget) return made;
-  options.pass_options["auto-shard"]["max-bytes"] = options.max_bytes;
-  options.max_bytes.clear();
+  if (made.ok() || !options.max_bytes || made.errors()[0].code != Code::kOverBudget) return made;
+  options.pass_options.auto_shard.max_bytes = std::exchange(options.max_bytes, std::nullopt);
   return fill(module, options, entry, row);
 }
 
-std::string data_of(const PlanOptions& options, const std::vector<std::string>& axes) {
+passes::Names data_of(const PlanOptions& options, const std::vector<std::string>& axes) {
   bool has_dp = std::find(axes.begin(), axes.end(), "dp") != axes.end();
-  return !options.data_axis.empty() ? options.data_axis : has_dp ? "dp" : axes[0];
+  return !options.data_axes.empty() ? options.data_axes : passes::Names{has_dp ? "dp" : axes[0]};
 }
 
-CompileOptions with_row(const ir::Module& module, const PlanOptions& options, const std::string& data, const PlanRow& row) {
+CompileOptions with_row(const ir::Module& module, const PlanOptions& options, const passes::Names& data, const PlanRow& row) {
   CompileOptions out = options.compile;
-  auto& strategy = out.pass_options["apply-strategy"];
+  passes::ApplyStrategyOptions& strategy = out.pass_options.apply_strategy;
   if (row.ranks == 1 && options.ranks > 1) {  // alone: nothing is laid out
-    std::erase_if(strategy, [](const auto& o) { return o.first != "offload"; });
+    strategy = {.offload = strategy.offload};
     if (module.mesh()) out.mesh = {row.mesh};
     return out;
   }
   out.mesh = {row.mesh};
   if (row.searched) {
-    auto& search = out.pass_options["auto-shard"];
-    search["search"] = "true";
+    out.pass_options.auto_shard.search = true;
     out.max_bytes = options.max_bytes;
-    if (!options.data_axis.empty()) strategy["data-axes"] = data;  // as a compile with both; without, the search lays out the batch
+    if (!options.data_axes.empty()) strategy.data_axes = data;  // as a compile with both; without, the search lays out the batch
   } else {
-    strategy["data-axes"] = data, strategy["zero"] = std::to_string(row.zero);
+    strategy.data_axes = data, strategy.zero = row.zero;
   }
   return out;
 }
@@ -172,7 +169,7 @@ Result<std::vector<PlanRow>> plan_of(const ir::Module& module, const PlanOptions
   const std::string entry = NABLA_TRY(entry_of(module, options.entry));
   if (axes.empty())
     return option_error("give the mesh an axis of ranks", "no ranks lie along mesh {}: its axis is temporal", module.mesh()->name);
-  const std::string data = data_of(options, axes);
+  const passes::Names data = data_of(options, axes);
   const std::vector<size_t> at = NABLA_TRY(data_axes_of(module, axes, data));
   (void)NABLA_TRY(targets_of(options.compile, {NABLA_TRY(ir::find_target(options.compile.target))}));
   // Of a batch that is computed at once 2 is 1.

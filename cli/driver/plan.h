@@ -12,9 +12,9 @@ struct PlanOptions {
   int64_t ranks = 1;
   std::string entry;      ///< empty: the first that computes gradients, or the first of all
   std::string axes;       ///< "dp,tp": those of a module without a mesh; empty: dp
-  std::string data_axis;  ///< or several, "rep,dp", also where layouts are searched; empty: "dp" where the mesh has it, else its first
+  passes::Names data_axes;  ///< one or several, also where layouts are searched; empty: "dp" where the mesh has it, else its first
                           ///< axis, and a search lays out the batch itself
-  std::string max_bytes;  ///< what a rank may need where layouts are searched, or its state where nothing keeps that; empty: no limit
+  std::optional<passes::Bytes> max_bytes;  ///< what a rank may need where layouts are searched, or its state where nothing keeps that
   CompileOptions compile;  ///< target, microbatches and options of passes, for every row; `mesh` is not looked at
 };
 

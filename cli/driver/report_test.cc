@@ -198,10 +198,10 @@ func @main(%x: f32[4@dp,8], %y: f32[4@dp]) {
 }
 )";
   ir::Module m = ir::parse_module(std::string("nabla 1 traced\n") + text, "test.nbl", ops::all_ops()).value();
-  CompileOptions options{.max_comm_bytes = "36"};
-  options.pass_options["bucket-collectives"]["bucket-bytes"] = "0";
+  CompileOptions options{.max_comm_bytes = passes::Bytes{36}};
+  options.pass_options.bucket_collectives.bucket_bytes = {0};
   EXPECT_TRUE(lower_module(m, options).ok());
-  options.max_comm_bytes = "35";
+  options.max_comm_bytes = {35};
   auto made = lower_module(m, options);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.errors()[0].code, Code::kOverBudget);

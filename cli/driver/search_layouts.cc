@@ -57,7 +57,7 @@ Result<LoweredSet> searched(const ir::Target& target, Begun from, const CompileO
   const Steps search = take_through(from.graph, "auto-shard");
   (void)NABLA_TRY(run_steps(from, search, target, verifying(options.passes)));
   Result<LoweredSet> found = finished(from, target, options);
-  if (!found.ok() || search.back().options.count("values")) return found;
+  if (!found.ok() || search.back().options.auto_shard.values) return found;
   from.module = passes::with_stored_layouts_of(whole, from.module);
   Result<LoweredSet> propagated = finished(std::move(from), target, options);
   if (!propagated.ok()) return found;
@@ -73,7 +73,7 @@ Result<LoweredSet> searched(const ir::Target& target, Begun from, const CompileO
 // much the next search counts what lives at once as well, within as much less as its count was too low.
 Result<LoweredSet> searched_within(int64_t most, const ir::Target& target, Begun from, const CompileOptions& options) {
   constexpr int kMostSearches = 4;
-  auto& search_options = from.graph.front().options;
+  passes::AutoShardOptions& search_options = from.graph.front().options.auto_shard;
   RankBytes last;
   std::string why;
   for (int search = 1; search <= kMostSearches; ++search) {
@@ -90,9 +90,9 @@ Result<LoweredSet> searched_within(int64_t most, const ir::Target& target, Begun
                                 search, last.all, most));
       return made;
     }
-    search_options.erase("max-bytes");
+    search_options.max_bytes.reset();
     const double share = static_cast<double>(most) / static_cast<double>(last.all);
-    search_options["max-memory"] = fmt::format("{:.0f}", passes::found_plan(made->passes)->memory_bytes * share);
+    search_options.max_memory = {std::llround(passes::found_plan(made->passes)->memory_bytes * share)};
   }
   Diagnostic d = error(Code::kOverBudget,
                        "auto-shard: no layouts were found that need {} bytes on a rank; the last ones need {} ({} of state, {} of "
@@ -116,15 +116,14 @@ std::optional<Plain> quickest_along(const std::vector<std::string>& axes, const 
   std::string along;
   for (const std::string& axis : axes) along += (along.empty() ? "" : ",") + axis;
   CompileOptions plain = options;
-  plain.pass_options["auto-shard"] = {{"search", "false"}};
+  plain.pass_options.auto_shard = {};
   plain.passes.reproduce = {};  // nobody asked for this program
-  auto& strategy = plain.pass_options["apply-strategy"];
-  strategy.erase("open-batch");
-  const std::string given = strategy["data-axes"];
-  strategy["data-axes"] = given.empty() ? along : along + "," + given;
+  passes::ApplyStrategyOptions& strategy = plain.pass_options.apply_strategy;
+  strategy.open_batch = false;
+  strategy.data_axes.insert(strategy.data_axes.begin(), axes.begin(), axes.end());
   std::optional<Plain> best;
-  for (const char* zero : {"0", "1", "3"}) {
-    strategy["zero"] = zero;
+  for (int64_t zero : {0, 1, 3}) {
+    strategy.zero = zero;
     Result<LoweredSet> made = lowered(target, module, plain);
     if (!made.ok() || bytes_of(*made).state > most_state) continue;
     const double us = predicted(*made);
@@ -138,9 +137,8 @@ std::optional<Plain> data_parallel(const ir::Target& target, const ir::Module& m
                                    const CompileOptions& options, int64_t most_state) {
   const ir::Mesh* mesh = flat.mesh();
   if (!mesh) return std::nullopt;
-  if (auto strategy = options.pass_options.find("apply-strategy"); strategy != options.pass_options.end())
-    if (auto said = strategy->second.find("data-axes"); said != strategy->second.end() && !said->second.empty())
-      if (!mesh->temporal() || said->second != mesh->temporal()->name) return std::nullopt;  // how the batch lies is settled
+  if (const passes::Names& said = options.pass_options.apply_strategy.data_axes; !said.empty())
+    if (!mesh->temporal() || said != passes::Names{mesh->temporal()->name}) return std::nullopt;  // how the batch lies is settled
   // All that are free, and where the batch cannot lie along them those that leave the fewest ranks aside.
   std::vector<std::pair<int64_t, std::vector<std::string>>> choices{{1, {}}};
   for (const ir::MeshAxis& a : mesh->axes) {
@@ -179,27 +177,25 @@ Result<LoweredSet> quicker(Result<LoweredSet> found, std::optional<Plain> plain)
 // The passes before the search run once, however many searches there are.
 Result<LoweredSet> quickest(const ir::Target& target, const ir::Module& module, const CompileOptions& given) {
   CompileOptions options = given;
-  const std::optional<int64_t> most = parse_bytes(options.max_bytes);
-  auto& search = options.pass_options["auto-shard"];
-  if (most) search["max-bytes"] = options.max_bytes;
-  options.max_bytes.clear();  // a program that needs more is judged, and no error
+  // A program that needs more is judged, and no error.
+  const std::optional<passes::Bytes> most = std::exchange(options.max_bytes, std::nullopt);
+  passes::AutoShardOptions& search = options.pass_options.auto_shard;
+  if (most) search.max_bytes = most;
   Begun from = NABLA_TRY(begun(module, options));
   Steps before = take_through(from.graph, "auto-shard");
   from.graph.insert(from.graph.begin(), std::move(before.back()));
   before.pop_back();
   (void)NABLA_TRY(run_steps(from, before, target, verifying(options.passes)));
-  Result<LoweredSet> found = most ? searched_within(*most, target, from, options) : searched(target, from, options, kNoLimit);
-  if (search.count("values") || (!found.ok() && found.errors()[0].code != Code::kOverBudget)) return found;
-  const int64_t most_state = search.count("max-bytes") ? parse_bytes(search["max-bytes"]).value_or(kNoLimit) : kNoLimit;
+  Result<LoweredSet> found = most ? searched_within(most->count, target, from, options) : searched(target, from, options, kNoLimit);
+  if (search.values || (!found.ok() && found.errors()[0].code != Code::kOverBudget)) return found;
+  const int64_t most_state = search.max_bytes ? search.max_bytes->count : kNoLimit;
   return quicker(std::move(found), data_parallel(target, module, from.module, given, most_state));
 }
 
 }  // namespace
 
 bool searches_layouts(const ir::Module& module, const CompileOptions& options) {
-  auto search = options.pass_options.find("auto-shard");
-  const bool asked = search != options.pass_options.end() && search->second.count("search") && search->second.at("search") == "true";
-  return asked && options.target.find(',') == options.target.npos && module.stage < ir::Stage::kLocal;
+  return options.pass_options.auto_shard.search && options.target.find(',') == options.target.npos && module.stage < ir::Stage::kLocal;
 }
 
 Result<LoweredSet> lowered_by_search(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {

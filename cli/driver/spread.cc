@@ -38,23 +38,20 @@ Result<std::vector<ir::MeshAxis>> axes_of(const std::vector<std::string>& texts)
   return out;
 }
 
-bool names(const std::string& list, const std::string& axis) {
-  std::string text = ";" + list + ";";
-  std::replace(text.begin(), text.end(), ',', ';');
-  return text.find(";" + axis + ";") != text.npos;
-}
+bool names(const passes::Names& list, const std::string& axis) { return std::find(list.begin(), list.end(), axis) != list.end(); }
 
 // The temporal axis of the mesh, or a new one, along which the batch is cut as well.
 Status set_microbatches(ir::Module& module, CompileOptions& options) {
   if (options.microbatches > ir::kMaxRanks)
     return option_error("cut the batch into fewer parts", "--microbatches: {} parts of the batch; there may be {} at most",
                         options.microbatches, ir::kMaxRanks);
+  passes::Names& data = options.pass_options.apply_strategy.data_axes;
   if (module.meshes.empty()) module.meshes.push_back({"ranks", {}, nullptr});
   std::vector<ir::MeshAxis>& axes = module.meshes[0].axes;
   auto axis = std::find_if(axes.begin(), axes.end(), [](const ir::MeshAxis& a) { return a.temporal; });
   if (axis != axes.end()) {
     axis->size = options.microbatches;
-    if (!lies_along(module, axis->name) && !names(options.pass_options["apply-strategy"]["data-axes"], axis->name)) {
+    if (!lies_along(module, axis->name) && !names(data, axis->name)) {
       Diagnostic d = error(Code::kBadOption, "--microbatches: nothing in the module is laid out along its temporal axis {}", axis->name);
       d.help = fmt::format("name it among the axes of the batch: --data-axes {}", axis->name);
       return d;
@@ -64,29 +61,19 @@ Status set_microbatches(ir::Module& module, CompileOptions& options) {
     if (taken != axes.end())
       return option_error("give that axis another name", "--microbatches makes an axis mb, and mesh {} has one", module.meshes[0].name);
     axes.push_back({"mb", options.microbatches, true});
-    std::string& data = options.pass_options["apply-strategy"]["data-axes"];
-    if (!names(data, "mb")) data += data.empty() ? "mb" : ";mb";
+    if (!names(data, "mb")) data.push_back("mb");
   }
   return ir::verify(module);
-}
-
-// Null: as the pass has it by default.
-const std::string* set_option(const CompileOptions& options, const std::string& pass, const std::string& option) {
-  auto of_pass = options.pass_options.find(pass);
-  if (of_pass == options.pass_options.end()) return nullptr;
-  auto set = of_pass->second.find(option);
-  return set == of_pass->second.end() ? nullptr : &set->second;
 }
 
 // Of a module without a mesh, for which --data-axes makes one.
 Status check_batch_lies(const CompileOptions& options) {
   const std::string axis = options.mesh[0].substr(0, options.mesh[0].find('='));
-  for (const char* option : {"zero", "zero-axes"})
-    if (const std::string* value = set_option(options, "apply-strategy", option); value && *value != "0")
-      return option_error(fmt::format("name those of the batch: --data-axes {}", axis),
-                          "--{}: the module has no mesh, and of the axes of --mesh {} none is named along which the batch lies", option,
-                          fmt::join(options.mesh, " "));
-  return Ok{};
+  const passes::ApplyStrategyOptions& strategy = options.pass_options.apply_strategy;
+  if (strategy.zero == 0 && strategy.zero_axes.empty()) return Ok{};
+  return option_error(fmt::format("name those of the batch: --data-axes {}", axis),
+                      "--{}: the module has no mesh, and of the axes of --mesh {} none is named along which the batch lies",
+                      strategy.zero > 0 ? "zero" : "zero-axes", fmt::join(options.mesh, " "));
 }
 
 }  // namespace
@@ -130,21 +117,18 @@ Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::st
 }
 
 Result<ir::Module> spread_over_mesh(const ir::Module& given, CompileOptions& options) {
-  auto strategy = options.pass_options.find("apply-strategy");
-  bool spreads = strategy != options.pass_options.end() && (strategy->second.count("data-axes") || strategy->second.count("layouts"));
+  passes::ApplyStrategyOptions& strategy = options.pass_options.apply_strategy;
+  passes::AutoShardOptions& search = options.pass_options.auto_shard;
+  const bool spreads = !strategy.data_axes.empty() || !strategy.layouts.empty() || search.search;
   // All targets lie over the ranks as the first one does.
-  bool searches = false;
-  if (auto search = options.pass_options.find("auto-shard"); search != options.pass_options.end() && search->second.count("search")) {
-    spreads = searches = true;
-    search->second.insert({"target", options.target.substr(0, options.target.find(','))});
-  }
+  if (search.search && search.target.empty()) search.target = options.target.substr(0, options.target.find(','));
   if (!given.mesh() && !options.mesh.empty() && !spreads) (void)NABLA_TRY(check_batch_lies(options));
   ir::Module module = NABLA_TRY(with_mesh(given, options.mesh, spreads));
   if (options.microbatches > 0) (void)NABLA_TRY(set_microbatches(module, options));
   // Where nobody says along which ranks the batch lies, the search may.
-  if (searches && module.mesh() && module.mesh()->temporal() &&
-      options.pass_options["apply-strategy"]["data-axes"] == module.mesh()->temporal()->name)
-    options.pass_options["apply-strategy"]["open-batch"] = "true";
+  if (search.search && module.mesh() && module.mesh()->temporal() &&
+      strategy.data_axes == passes::Names{module.mesh()->temporal()->name})
+    strategy.open_batch = true;
   return module;
 }
 
@@ -152,7 +136,7 @@ namespace {
 
 // Copies of state that lives in the host's memory overlap as exchanges do.
 bool copies_state(const ir::Module& module, const CompileOptions& options) {
-  return set_option(options, "apply-strategy", "offload") ||
+  return options.pass_options.apply_strategy.offload != passes::Offload::kNone ||
          std::any_of(module.state.begin(), module.state.end(),
                      [](const ir::StateLeaf& l) { return l.memory == ir::MemorySpace::kHost; });
 }
@@ -161,19 +145,19 @@ bool copies_state(const ir::Module& module, const CompileOptions& options) {
 
 Status check_spread(const ir::Module& module, const CompileOptions& options, const std::vector<std::string>& given) {
   const bool mesh = module.mesh() || !options.mesh.empty();
-  if (!mesh && set_option(options, "auto-shard", "search"))
+  auto is_given = [&](const char* option) { return std::find(given.begin(), given.end(), option) != given.end(); };
+  if (!mesh && options.pass_options.auto_shard.search)
     return option_error("give one: --mesh dp=2,tp=4", "--auto-shard: the module has no mesh over which it could be laid out");
   const bool temporal = options.microbatches > 0 || (module.mesh() && module.mesh()->temporal());
-  if (!temporal && std::find(given.begin(), given.end(), "--grad-sync") != given.end())
+  if (!temporal && options.pass_options.partition.grad_sync)
     return option_error("say into how many: --microbatches 4", "--grad-sync: the batch is not cut into microbatches (--microbatches)");
   for (const std::string& option : given)
     if (!mesh && !((option == "--no-overlap" || option == "--overlap-bytes") && copies_state(module, options)))
       return option_error("say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp",
                           "{}: the module has no mesh, so that one rank runs it, which exchanges nothing", option);
-  const std::string* bucket = set_option(options, "bucket-collectives", "bucket-bytes");
-  if (bucket && parse_bytes(*bucket) == 0 && set_option(options, "bucket-collectives", "first-bucket-bytes"))
+  if (options.pass_options.bucket_collectives.bucket_bytes.count == 0 && is_given("--first-bucket-bytes"))
     return option_error("give --bucket-bytes more than 0, or leave --first-bucket-bytes out",
-                        "--first-bucket-bytes: with --bucket-bytes {} there are no buckets, nor a first one", *bucket);
+                        "--first-bucket-bytes: with --bucket-bytes 0 there are no buckets, nor a first one");
   return Ok{};
 }
 

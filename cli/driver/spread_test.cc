@@ -37,7 +37,7 @@ TEST(CheckSpread, OptionsOfRanksNeedAMesh) {
   EXPECT_EQ(refusal(one, two, {"--zero"}), Refusal{});
   EXPECT_EQ(refusal(many, {}, {"--zero"}), Refusal{});
   CompileOptions search;
-  search.pass_options["auto-shard"]["search"] = "true";
+  search.pass_options.auto_shard.search = true;
   const Refusal nowhere = refusal(one, search, {});
   EXPECT_EQ(nowhere.message, "--auto-shard: the module has no mesh over which it could be laid out");
   EXPECT_EQ(nowhere.help, "give one: --mesh dp=2,tp=4");
@@ -47,7 +47,7 @@ TEST(CheckSpread, OptionsOfRanksNeedAMesh) {
 TEST(CheckSpread, CopiesOfStateOverlapWithoutRanks) {
   const ir::Module one = module_with("");
   CompileOptions offload;
-  offload.pass_options["apply-strategy"]["offload"] = "all";
+  offload.pass_options.apply_strategy.offload = passes::Offload::kAll;
   for (const ir::Module& module : {module_with("state w: f32[8] @host\n"), one})
     for (const char* option : {"--no-overlap", "--overlap-bytes"})
       EXPECT_EQ(refusal(module, offload, {option}), Refusal{});
@@ -58,20 +58,22 @@ TEST(CheckSpread, CopiesOfStateOverlapWithoutRanks) {
 
 TEST(CheckSpread, WhatIsCutIntoNothingIsRefused) {
   const ir::Module many = module_with("mesh pod = {dp=2}\n"), cut = module_with("mesh pod = {dp=2, mb=2 temporal}\n");
-  const Refusal whole = refusal(many, {}, {"--grad-sync"});
+  CompileOptions each;
+  each.pass_options.partition.grad_sync = passes::GradSync::kEach;
+  const Refusal whole = refusal(many, each, {"--grad-sync"});
   EXPECT_EQ(whole.message, "--grad-sync: the batch is not cut into microbatches (--microbatches)");
   EXPECT_EQ(whole.help, "say into how many: --microbatches 4");
-  EXPECT_EQ(refusal(cut, {}, {"--grad-sync"}), Refusal{});
-  EXPECT_EQ(refusal(many, {.microbatches = 2}, {"--grad-sync"}), Refusal{});
+  EXPECT_EQ(refusal(cut, each, {"--grad-sync"}), Refusal{});
+  each.microbatches = 2;
+  EXPECT_EQ(refusal(many, each, {"--grad-sync"}), Refusal{});
   CompileOptions first;
-  first.pass_options["bucket-collectives"] = {{"bucket-bytes", "0"}, {"first-bucket-bytes", "64KiB"}};
+  first.pass_options.bucket_collectives = {{0}, {64 << 10}};
   const Refusal bucket = refusal(many, first, {"--bucket-bytes", "--first-bucket-bytes"});
   EXPECT_EQ(bucket.message, "--first-bucket-bytes: with --bucket-bytes 0 there are no buckets, nor a first one");
   EXPECT_EQ(bucket.help, "give --bucket-bytes more than 0, or leave --first-bucket-bytes out");
-  first.pass_options["bucket-collectives"]["bucket-bytes"] = "1MiB";
-  EXPECT_EQ(refusal(many, first, {}), Refusal{});
-  first.pass_options["bucket-collectives"] = {{"bucket-bytes", "0"}};
-  EXPECT_EQ(refusal(many, first, {}), Refusal{});
+  EXPECT_EQ(refusal(many, first, {"--bucket-bytes"}), Refusal{});
+  first.pass_options.bucket_collectives.bucket_bytes = {1 << 20};
+  EXPECT_EQ(refusal(many, first, {"--first-bucket-bytes"}), Refusal{});
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ void add_compile(CLI::App& app, int& exit_code) {
                       "list: a program each");
   args->module.add(*command);
   command->add_option("--jobs", args->module.compile.jobs, "compiler processes; default: one per CPU")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole(1, 1024, "a whole number from 1 to 1024"));
   command->add_flag_callback("--no-cache", [args] { args->module.compile.cache = false; }, "compile every kernel anew");
   command->add_flag("--timing", args->timing, "print the time of each pass");
   command->callback([args, &exit_code] { exit_code = report(run_compile(*args)); });

@@ -1,6 +1,5 @@
 #include "cli/nablac/module_options.h"
 
-#include <climits>
 #include <set>
 
 #include "cli/validators.h"
@@ -38,34 +37,17 @@ void ModuleOptions::add_code(CLI::App& command) {
                   "tuning file that nablac tune wrote, whose choices count and by whose rates times are predicted")
       ->check(file_name());
   spread.add_max_bytes(command);
-  command
-      .add_option("--remat-bytes", compile.remat_bytes,
-                  fmt::format("compute values again where the program would need more memory: {}", kByteUnits))
-      ->check(number_of_bytes());
+  spread.add(command, "--remat-bytes", *passes::find_option("remat-bytes"));
 }
 
 void ModuleOptions::add_collectives(CLI::App& command) {
-  auto add = [&](const char* flag, const char* pass, const char* option) { return spread.add(command, flag, pass, option); };
-  command
-      .add_option("--max-gather-bytes", compile.max_gather_bytes,
-                  fmt::format("fail when ranks gather a larger value for an op that they cannot share [16MiB]: {}", kByteUnits))
-      ->check(number_of_bytes())
-      ->each([this](const std::string&) { spread.note("--max-gather-bytes"); });
-  add("--bucket-bytes", "bucket-collectives", "bucket-bytes")->check(number_of_bytes());
-  add("--first-bucket-bytes", "bucket-collectives", "first-bucket-bytes")->check(number_of_bytes());
-  command
-      .add_option_function<std::string>(
-          "--max-comm-bytes", [this](const std::string& most) { compile.max_comm_bytes = most, spread.note("--max-comm-bytes"); },
-          fmt::format("fail when a rank sends more in a run of an entry: {}", kByteUnits))
-      ->check(number_of_bytes());
-  CLI::Option* overlap = add("--overlap-bytes", "schedule-collectives", "overlap-bytes")->check(number_of_bytes());
-  CLI::Option* prefetch = add("--prefetch", "schedule-collectives", "prefetch")->check(CLI::Range(0, INT_MAX));
-  add("--reshard-after-forward", "regather", "reshard-after-forward")->check(CLI::IsMember({"true", "false"}));
-  add("--hoist-collectives", "hoist-collectives", "ops");
+  add_bytes(command, "--max-comm-bytes", "fail when a rank sends more in a run of an entry",
+            [this](passes::Bytes most) { compile.max_comm_bytes = most, spread.note("--max-comm-bytes"); });
+  spread.add(command, "--hoist-collectives", *passes::find_option("ops"));
   auto no_overlap = [this] { compile.overlap = false, spread.note("--no-overlap"); };
   command.add_flag_callback("--no-overlap", no_overlap, "wait for every collective, and every copy of state, where it starts")
-      ->excludes(overlap)
-      ->excludes(prefetch);
+      ->excludes(command.get_option("--overlap-bytes"))
+      ->excludes(command.get_option("--prefetch"));
 }
 
 void ModuleOptions::add_sizes(CLI::App& command) {

@@ -20,7 +20,7 @@ namespace nabla::cli {
 namespace {
 
 struct PlanArgs {
-  std::string input, max_bytes;
+  std::string input;
   bool json = false, progress = false;
   driver::PlanOptions options;
   SpreadOptions spread{options.compile};
@@ -28,8 +28,7 @@ struct PlanArgs {
 
 Status run_plan(PlanArgs& args, const Streams& streams) {
   ir::Module module = NABLA_TRY(ir::read_module(args.input, ops::all_ops(), ir::Places::kOfFile));
-  int64_t most = parse_bytes(args.max_bytes).value_or(driver::kNoLimit);
-  args.options.max_bytes = args.max_bytes;
+  int64_t most = args.options.max_bytes ? args.options.max_bytes->count : driver::kNoLimit;
   auto say = [](size_t done, size_t all) { std::fprintf(stderr, "\r\033[Kplanning: %zu of %zu", done, all); };
   std::function<void(size_t, size_t)> progress;
   if (args.progress) progress = say;
@@ -52,11 +51,20 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   CLI::App* command =
       app.add_subcommand("plan", "Compares meshes, ZeRO stages and found layouts for a model: memory, bytes sent, predicted step");
   command->add_option("module", args->input, "the module: .nir, .nir.json or .nbl")->required();
-  command->add_option("--ranks", args->options.ranks, "how many there are to be")->required()->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  command->add_option("--ranks", args->options.ranks, "how many there are to be")
+      ->required()
+      ->check(whole(1, 4096, "a whole number from 1 to 4096"));
   command->add_option("--entry", args->options.entry, "whose run is a step [the first that computes gradients]");
   command->add_option("--axes", args->options.axes, "dp,tp: axes for a module that has no mesh [dp]");
   args->spread.add_rules(*command);
-  command->add_option("--data-axes", args->options.data_axis,
+  auto set_data_axes = [args](const std::string& text) {
+    passes::PassOptions read;
+    const passes::PassOption& option = *passes::find_option("data-axes");
+    if (!option.set(read, text, option.name).ok())
+      throw CLI::ValidationError("--data-axes", fmt::format("`{}` is not {}", text, option.domain));
+    args->options.data_axes = read.apply_strategy.data_axes;
+  };
+  command->add_option_function<std::string>("--data-axes", set_data_axes,
                       "dp or rep,dp: axes of the mesh along which the batch lies [dp, or the first]; where given, in rows of "
                       "found layouts too, which else lay out the batch themselves");
   command->add_option("--target", args->options.compile.target, "what predictions are for, such as sm_90a:H200 [cpu]");
@@ -65,10 +73,8 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
       ->check(file_name());
   args->spread.add_microbatches(*command);
   args->spread.add_offload(*command);
-  command
-      ->add_option("--max-bytes", args->max_bytes,
-                   fmt::format("memory of a rank; what needs more stands below, and layouts are found within it: {}", kByteUnits))
-      ->check(number_of_bytes());
+  add_bytes(*command, "--max-bytes", "memory of a rank; what needs more stands below, and layouts are found within it",
+            [args](passes::Bytes most) { args->options.max_bytes = most; });
   command->add_flag("--json", args->json, "print the rows as JSON");
   command->callback([=, &streams, &action] {
     action = [=, &streams] {

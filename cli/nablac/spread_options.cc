@@ -13,15 +13,20 @@
 
 namespace nabla::cli {
 
-CLI::Option* SpreadOptions::add(CLI::App& command, const std::string& flag, const std::string& pass, const std::string& option) {
-  const std::vector<passes::PassOption>& known = passes::find_pass(pass)->options;
-  auto at = std::find_if(known.begin(), known.end(), [&](const auto& o) { return o.name == option; });
-  auto set = [this, flag, pass, option](const std::string& value) {
-    options_.pass_options[pass][option] = value;
-    note(flag);
+CLI::Option* SpreadOptions::add(CLI::App& command, const std::string& flag, const passes::PassOption& option) {
+  auto set = [this, flag, &option](const std::string& text) {
+    if (!option.set(options_.pass_options, text, flag).ok())
+      throw CLI::ValidationError(flag, fmt::format("`{}` is not {}", text, option.domain));
+    if (option.flag != passes::Flag::kProgram) note(flag);
   };
-  std::string standard = at->default_value.empty() ? "" : fmt::format(" [{}]", at->default_value);
-  return command.add_option_function<std::string>(flag, set, at->doc + standard);
+  std::string standard = option.default_value.empty() ? "" : fmt::format(" [{}]", option.default_value);
+  return command.add_option_function<std::string>(flag, set, option.doc + standard);
+}
+
+void SpreadOptions::add_options_of_passes(CLI::App& command, passes::Flag flag) {
+  for (const passes::Pass& pass : passes::all_passes())
+    for (const passes::PassOption& option : pass.options)
+      if (option.flag == flag) add(command, "--" + option.name, option);
 }
 
 namespace {
@@ -65,7 +70,7 @@ void SpreadOptions::add_rules(CLI::App& command) {
       .add_option_function<std::vector<std::string>>(
           "--layout",
           [this](const std::vector<std::string>& rules) {
-            std::string& all = options_.pass_options["apply-strategy"]["layouts"];
+            std::string& all = options_.pass_options.apply_strategy.layouts;
             for (const std::string& rule : rules)
               for (const std::string& one : rules_of(rule)) all += (all.empty() ? "" : ";") + one;
             note("--layout");
@@ -76,21 +81,17 @@ void SpreadOptions::add_rules(CLI::App& command) {
       ->allow_extra_args(false);
 }
 
-void SpreadOptions::add_offload(CLI::App& command) {
-  command
-      .add_option_function<std::string>(
-          "--offload",
-          [this](const std::string& what) { options_.pass_options["apply-strategy"]["offload"] = what; },
-          "none, opt, params or all: state that programs for GPUs keep in the host's memory, beside what the program says: the "
-          "optimizer's, parameters, or all [none]")
-      ->check(CLI::IsMember({"none", "opt", "params", "all"}));
+void SpreadOptions::add_offload(CLI::App& command) { add(command, "--offload", *passes::find_option("offload")); }
+
+// An option of the driver that is a number of bytes.
+void add_bytes(CLI::App& command, const std::string& flag, const std::string& doc, std::function<void(passes::Bytes)> set) {
+  auto read = [set = std::move(set)](const std::string& text) { set({parse_bytes(text).value_or(0)}); };
+  command.add_option_function<std::string>(flag, read, fmt::format("{}: {}", doc, kByteUnits))->check(number_of_bytes());
 }
 
 void SpreadOptions::add_max_bytes(CLI::App& command) {
-  command
-      .add_option("--max-bytes", options_.max_bytes,
-                  fmt::format("fail when the program needs more memory; --auto-shard chooses what needs no more: {}", kByteUnits))
-      ->check(number_of_bytes());
+  add_bytes(command, "--max-bytes", "fail when the program needs more memory; --auto-shard chooses what needs no more",
+            [this](passes::Bytes most) { options_.max_bytes = most; });
 }
 
 void SpreadOptions::add_layouts(CLI::App& command) {
@@ -100,14 +101,15 @@ void SpreadOptions::add_layouts(CLI::App& command) {
                   "dp=4,tp=2: ranks along axes of the module's mesh; default: as the module says. 1 each: one rank. With "
                   "--data-axes also a mesh for a module that has none")
       ->allow_extra_args(false)
-      ->each([this](const std::string&) { options_.pass_options["propagate"].emplace("idle-axes", "error"); });
+      ->each([this](const std::string&) {
+        std::optional<passes::IdleAxes>& idle = options_.pass_options.propagate.idle_axes;
+        idle = idle.value_or(passes::IdleAxes::kError);
+      });
   command.add_flag_callback(
-      "--allow-idle-axes", [this] { options_.pass_options["propagate"]["idle-axes"] = "note"; },
+      "--allow-idle-axes", [this] { options_.pass_options.propagate.idle_axes = passes::IdleAxes::kNote; },
       "compile also if nothing is sharded over an axis of --mesh, so that its ranks all compute the same");
   add_rules(command);
-  add(command, "--data-axes", "apply-strategy", "data-axes");
-  add(command, "--zero", "apply-strategy", "zero")->check(CLI::IsMember({"0", "1", "2", "3"}));
-  add(command, "--zero-axes", "apply-strategy", "zero-axes");
+  add_options_of_passes(command, passes::Flag::kLayout);
   add_microbatches(command);
   command.add_flag_callback(
       "--auto-shard", [this] { search("--auto-shard"); },
@@ -117,8 +119,8 @@ void SpreadOptions::add_layouts(CLI::App& command) {
 
 // A search may find that ranks along an axis cost more than they save: that is a note.
 void SpreadOptions::search(const std::string& flag) {
-  options_.pass_options["auto-shard"]["search"] = "true";
-  options_.pass_options["propagate"]["idle-axes"] = "note";
+  options_.pass_options.auto_shard.search = true;
+  options_.pass_options.propagate.idle_axes = passes::IdleAxes::kNote;
   note(flag);
 }
 
@@ -126,7 +128,7 @@ void SpreadOptions::add_microbatches(CLI::App& command) {
   command
       .add_option("--microbatches", options_.microbatches,
                   "parts of the batch that ranks compute one after the other, adding up their gradients")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+      ->check(whole(1, 1 << 20, "a whole number from 1 to 1048576"));
 }
 
 void SpreadOptions::add_all(CLI::App& command) {
@@ -136,8 +138,7 @@ void SpreadOptions::add_all(CLI::App& command) {
                   "--auto-shard, and write what was chosen to this file, and why: a line per leaf and input, which --layout @FILE takes")
       ->check(file_name())
       ->each([this](const std::string&) { search("--auto-shard-plan"); });
-  add(command, "--grad-sync", "partition", "grad-sync")->check(CLI::IsMember({"last", "each"}));
-  add(command, "--reduce-dtype", "partition", "reduce-dtype")->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  add_options_of_passes(command, passes::Flag::kRanks);
 }
 
 Status SpreadOptions::write_plan(const std::vector<passes::PassReport>& reports) const {

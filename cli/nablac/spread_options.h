@@ -2,11 +2,15 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 
 #include "cli/driver/compile.h"
 
 namespace nabla::cli {
+
+/// An option of the driver that is a number of bytes, which `set` gets.
+void add_bytes(CLI::App& command, const std::string& flag, const std::string& doc, std::function<void(passes::Bytes)> set);
 
 /// Options for modules that ranks share.
 class SpreadOptions {
@@ -14,8 +18,10 @@ class SpreadOptions {
   explicit SpreadOptions(driver::CompileOptions& options) : options_(options) {}
   SpreadOptions(const SpreadOptions&) = delete;
 
-  /// An option of a pass, with the description and the default of the pass's own.
-  CLI::Option* add(CLI::App& command, const std::string& flag, const std::string& pass, const std::string& option);
+  /// The option of a pass, with the description and the default of the pass's own.
+  CLI::Option* add(CLI::App& command, const std::string& flag, const passes::PassOption& option);
+  /// All with this flag.
+  void add_options_of_passes(CLI::App& command, passes::Flag flag);
   /// --layout; --microbatches.
   void add_rules(CLI::App& command);
   void add_microbatches(CLI::App& command);
@@ -26,7 +32,7 @@ class SpreadOptions {
   /// --offload, --mesh, --allow-idle-axes, --layout, --data-axes, --zero, --zero-axes, --microbatches and --auto-shard: the
   /// layouts of values.
   void add_layouts(CLI::App& command);
-  /// These, --auto-shard-plan and --grad-sync.
+  /// These, --auto-shard-plan, and all other options of passes for ranks.
   void add_all(CLI::App& command);
   /// Writes what --auto-shard-plan asks for.
   Status write_plan(const std::vector<passes::PassReport>& reports) const;

@@ -88,7 +88,8 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->check(file_name());
   command->add_option("--target", args->target,
                       "the target that will be compiled for; default: cpu, as nablac compile has it");
-  command->add_option("--threads", args->threads, "threads to measure with; default: all")->check(CLI::Range(1, 1024));
+  command->add_option("--threads", args->threads, "threads to measure with; default: all")
+      ->check(whole(1, 1024, "a whole number from 1 to 1024"));
   command->callback([args, &exit_code] { exit_code = report(run_tune(*args)); });
 }
 

@@ -48,9 +48,9 @@ void note_changes(const ir::Module& before, const ir::Module& after, const std::
 
 // The module with its strategy, whose options are applied one more at a time, so that each shows what it says; what slots have of
 // parameters that the program lays out needs no option.
-Result<ir::Module> with_strategy(const ir::Module& module, const std::map<std::string, std::string>& options, const ir::Target& target,
+Result<ir::Module> with_strategy(const ir::Module& module, const passes::ApplyStrategyOptions& options, const ir::Target& target,
                                  SaidByOption& said, std::vector<passes::PassReport>& reports) {
-  std::map<std::string, std::string> given;
+  passes::PassOptions given;
   ir::Module out = module;
   auto apply = [&](const std::string& option) -> Status {
     auto next = NABLA_TRY(passes::run_passes(module, {{"apply-strategy", given}}, ops::all_ops(), target));
@@ -59,14 +59,15 @@ Result<ir::Module> with_strategy(const ir::Module& module, const std::map<std::s
     return Ok{};
   };
   if (module.stage == ir::Stage::kTraced) NABLA_TRY(apply("its parameter"));
-  for (const char* option : {"layouts", "data-axes"}) {
-    auto value = options.find(option);
-    if (value == options.end()) continue;
-    given.insert(*value);
-    NABLA_TRY(apply(value->first == "layouts" ? "--layout" : value->second == "mb" ? "--microbatches" : "--data-axes"));
+  if (!options.layouts.empty()) {
+    given.apply_strategy.layouts = options.layouts;
+    NABLA_TRY(apply("--layout"));
   }
-  if (given == options) return out;
-  given = options;
+  if (!options.data_axes.empty()) {
+    given.apply_strategy.data_axes = options.data_axes;
+    NABLA_TRY(apply(options.data_axes == passes::Names{"mb"} ? "--microbatches" : "--data-axes"));
+  }
+  given.apply_strategy = options;
   NABLA_TRY(apply("--zero"));
   return out;
 }
@@ -116,11 +117,11 @@ Status run_why(const WhyOptions& options, const Streams& streams) {
   ir::Target target = NABLA_TRY(ir::find_target("cpu"));
   SaidByOption said;
   std::vector<passes::PassReport> reports;  // of the strategy as a whole
-  module = NABLA_TRY(with_strategy(module, spread.pass_options["apply-strategy"], target, said, reports));
+  module = NABLA_TRY(with_strategy(module, spread.pass_options.apply_strategy, target, said, reports));
   print_notes(reports, streams.err);
   ir::Module flat = NABLA_TRY(driver::simplify_module(module, target, {}, ir::Stage::kFlat));
-  if (auto search = spread.pass_options.find("auto-shard"); search != spread.pass_options.end()) {
-    flat = NABLA_TRY(passes::run_passes(flat, {{search->first, search->second}}, ops::all_ops(), target)).module;
+  if (spread.pass_options.auto_shard.search) {
+    flat = NABLA_TRY(passes::run_passes(flat, {{"auto-shard", spread.pass_options}}, ops::all_ops(), target)).module;
     streams.err << "note: layouts are explained as the search has found them; a compile takes others where these are quicker, and "
                    "`nablac inspect --auto-shard` says so in a note\n";
   }

@@ -68,25 +68,21 @@ double weight_of(const ir::Module& module, const ir::Entry& entry) {
 }
 
 Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
-  const std::string& search = context.options.at("search");
-  if (search != "true" && search != "false") return error(Code::kBadOption, "auto-shard: search is true or false, not `{}`", search);
-  if (search == "false") return module;
-  const std::string& values = context.options.at("values");
-  if (values != "found" && values != "propagated")
-    return error(Code::kBadOption, "auto-shard: values is found or propagated, not `{}`", values);
+  const AutoShardOptions& options = context.options.auto_shard;
+  if (!options.search) return module;
   if (!module.mesh()) {
     Diagnostic d = error(Code::kBadOption, "auto-shard: the module has no mesh over which it could be laid out");
     d.help = "give one: --mesh dp=2,tp=4";
     return d;
   }
   SearchLimits limits;
-  if (auto bytes = NABLA_TRY(bytes_option(context, "max-bytes"))) limits.state = static_cast<double>(*bytes);
-  if (auto bytes = NABLA_TRY(bytes_option(context, "max-memory"))) limits.memory = static_cast<double>(*bytes);
+  if (options.max_bytes) limits.state = static_cast<double>(options.max_bytes->count);
+  if (options.max_memory) limits.memory = static_cast<double>(options.max_memory->count);
   if (limits.state < kNever && limits.memory < kNever)
     return option_error("leave max-bytes out", "auto-shard: max-bytes and max-memory: the latter counts the state, too");
   ir::Target target = context.target;
-  if (const std::string& name = context.options.at("target"); !name.empty()) {
-    ir::Target named = NABLA_TRY(ir::find_target(name));
+  if (!options.target.empty()) {
+    ir::Target named = NABLA_TRY(ir::find_target(options.target));
     named.rates = target.rates, target = std::move(named);  // of a tuning file
   }
   ProgramGraph graph = NABLA_TRY(graph_of(module));
@@ -94,7 +90,7 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   std::optional<ir::Module> in_time;
   if (module.mesh()->temporal()) in_time = NABLA_TRY(laid_out_in_time(module, context));
   ir::Module out = annotated(module, graph, found, in_time ? &*in_time : nullptr, context.ops);
-  if (values == "propagated") out = with_stored_layouts_of(module, out);
+  if (options.values == SearchedValues::kPropagated) out = with_stored_layouts_of(module, out);
   context.found = FoundPlan{plan_text(out, found), std::round(found.state_bytes + found.kept_bytes)};
   context.remarks.push_back(
       fmt::format("auto-shard: exchanges {:.3g} us, products {:.3g} us in a run of every entry, {:.0f} bytes of state on a rank; "

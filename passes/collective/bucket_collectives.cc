@@ -313,10 +313,9 @@ class Bucketing {
 }  // namespace
 
 Result<ir::Module> bucket_collectives(const ir::Module& module, PassContext& context) {
-  int64_t most = NABLA_TRY(bytes_option(context, "bucket-bytes")).value_or(0);
-  int64_t first = NABLA_TRY(bytes_option(context, "first-bucket-bytes")).value_or(most);
-  auto keeps = context.options.find("keep-order");
-  const bool in_order = keeps != context.options.end() && keeps->second == "true";
+  const int64_t most = context.options.bucket_collectives.bucket_bytes.count;
+  const int64_t first = context.options.bucket_collectives.first_bucket_bytes.count;
+  const bool in_order = context.options.keep_order;
   ir::Module out = module;
   for (ir::FunctionPtr& f : out.functions) {
     auto communicates = [](const Node& n) { return n.op->lower == ir::Lowering::kCollective; };

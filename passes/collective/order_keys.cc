@@ -42,9 +42,7 @@ Val key_of(Val x, bool max) {
 }  // namespace
 
 Result<ir::Module> order_keys(const ir::Module& module, PassContext& context) {
-  auto agrees = context.options.find("keep-order");
-  bool always = agrees != context.options.end() && agrees->second == "true";
-  if (!always && !context.target.is_cuda()) return module;
+  if (!context.options.keep_order && !context.target.is_cuda()) return module;
   ir::Module out = module;
   for (ir::FunctionPtr& f : out.functions) {
     if (std::none_of(f->nodes.begin(), f->nodes.end(), [&](const Node& n) { return is_extreme(*f, n); })) continue;

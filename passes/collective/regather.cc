@@ -122,11 +122,8 @@ ir::FunctionPtr with_regathers(const ir::FunctionPtr& f, const ir::Module& modul
 }  // namespace
 
 Result<ir::Module> regather(const ir::Module& module, PassContext& context) {
-  const std::string& wanted = context.options.at("reshard-after-forward");
-  if (wanted != "true" && wanted != "false")
-    return error(Code::kBadOption, "regather: reshard-after-forward is true or false, not `{}`", wanted);
   if (!module.mesh()) return module;
-  if (wanted == "false") {
+  if (!context.options.regather.reshard_after_forward) {
     const size_t remarks = context.remarks.size();
     ir::Module kept = NABLA_TRY(with_kept_gathers(module, context));
     bool any = std::any_of(module.functions.begin(), module.functions.end(), [](const auto& f) { return !Regathers(*f).run().empty(); });

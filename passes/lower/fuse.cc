@@ -42,10 +42,7 @@ void round_reads(TensorGraph& graph) {
     if (t.kind == TensorKind::kDefinition && !t.contraction) t.formula = map_expressions(t.formula, rounded);
 }
 
-bool one_per_op(const PassContext& context) {
-  auto kernels = context.options.find("kernels");
-  return kernels != context.options.end() && kernels->second == "op";
-}
+bool one_per_op(const PassContext& context) { return context.options.fuse.kernels == KernelsOf::kOp; }
 
 // The names of a module's kernels.
 class KernelNames {
@@ -304,9 +301,6 @@ void drop_unused_kernels(ir::Module& m) {
 }  // namespace
 
 Result<ir::Module> fuse(const ir::Module& module, PassContext& context) {
-  if (auto kernels = context.options.find("kernels"); kernels != context.options.end())
-    if (kernels->second != "fused" && kernels->second != "op")
-      return error(Code::kBadOption, "kernels: `{}` is neither `fused` nor `op`", kernels->second);
   ir::Module out = module;
   out.stage = ir::Stage::kKernels;
   std::set<std::string> unused = only_meanings(module);

@@ -465,10 +465,10 @@ int64_t library_scratch(const ir::Function& f, const ir::FunctionPlan& plan) {
 }
 
 // `limit`: an option of the pass; none: what loaders take.
-Status check_arena(const ir::Module& m, const ir::MemoryPlan& plan, std::optional<int64_t> limit) {
+Status check_arena(const ir::Module& m, const ir::MemoryPlan& plan, std::optional<Bytes> limit) {
   if (plan.host_bytes > kMaxArrayBytes)
     return error(Code::kOverBudget, "state in the host's memory needs {} bytes, {} are allowed", plan.host_bytes, kMaxArrayBytes);
-  int64_t most = std::min(limit.value_or(kMaxArrayBytes), kMaxArrayBytes);
+  int64_t most = std::min(limit ? limit->count : kMaxArrayBytes, kMaxArrayBytes);
   if (plan.arena_bytes <= most) return Ok{};
   Diagnostic d = error(Code::kOverBudget, "the program needs {} bytes ({} of state, {} of temporaries), {} are allowed",
                        plan.arena_bytes, plan.state_bytes, plan.arena_bytes - plan.state_bytes, most);
@@ -529,7 +529,7 @@ Result<ir::Module> plan_memory(const ir::Module& module, PassContext& context) {
   }
   plan->arena_bytes = plan->state_bytes + temporaries;
   out.plan = plan;
-  (void)NABLA_TRY(check_arena(out, *plan, NABLA_TRY(bytes_option(context, "max-bytes"))));
+  (void)NABLA_TRY(check_arena(out, *plan, context.options.plan_memory.max_bytes));
   return out;
 }
 

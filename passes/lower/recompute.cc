@@ -288,8 +288,8 @@ Result<ir::Module> shrink(const ir::Module& module, const std::string& name, int
 }  // namespace
 
 Result<ir::Module> recompute(const ir::Module& module, PassContext& context) {
-  std::optional<int64_t> allowed = NABLA_TRY(bytes_option(context, "remat-bytes"));
-  if (!allowed) return module;
+  if (!context.options.recompute.remat_bytes) return module;
+  const int64_t allowed = context.options.recompute.remat_bytes->count;
   PassContext plain{context.ops, context.target};
   std::shared_ptr<const ir::MemoryPlan> plan = NABLA_TRY(plan_memory(module, plain)).plan;
   int64_t state = plan->state_bytes;
@@ -297,12 +297,12 @@ Result<ir::Module> recompute(const ir::Module& module, PassContext& context) {
   for (const ir::Entry& e : module.entries) {
     int64_t least = INT64_MAX;
     int64_t before = plan->functions.at(e.function).temporary_bytes;
-    out = NABLA_TRY(shrink(out, e.function, before, *allowed - state, context, least));
-    if (least != INT64_MAX && least > *allowed - state) {
+    out = NABLA_TRY(shrink(out, e.function, before, allowed - state, context, least));
+    if (least != INT64_MAX && least > allowed - state) {
       Diagnostic d = error(Code::kOverBudget,
                            "entry `{}` needs {} bytes ({} of state, {} of temporaries; least found) even where values "
                            "are computed again, {} are allowed",
-                           e.name, state + least, state, least, *allowed);
+                           e.name, state + least, state, least, allowed);
       d.help =
           "the search for this budget found nothing smaller, which is no proof that there is nothing; allow more with "
           "--remat-bytes, or shrink the program";

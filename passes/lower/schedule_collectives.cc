@@ -140,18 +140,6 @@ class Order {
   std::vector<std::vector<size_t>> before_;  // by node: what has moved there
 };
 
-// How many gathers of parameters are to be under way; nothing where their times decide.
-Result<std::optional<int64_t>> prefetch_of(const PassContext& context) {
-  auto wanted = context.options.find("prefetch");
-  if (wanted == context.options.end() || wanted->second.empty()) return std::optional<int64_t>();
-  const std::string& text = wanted->second;
-  int64_t out = 0;
-  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (failed != std::errc() || end != text.data() + text.size() || out < 0)
-    return error(Code::kBadOption, "schedule-collectives: prefetch is a number of gathers from 0 on, not `{}`", text);
-  return std::optional<int64_t>(out);
-}
-
 std::string cost_of(int64_t before, int64_t now) {
   return now == before ? "" : fmt::format(", temporaries {} bytes instead of {}", now, before);
 }
@@ -212,19 +200,15 @@ Result<ir::Module> with_prefetch(const ir::Module& module, int64_t ahead, PassCo
 }  // namespace
 
 Result<ir::Module> schedule_collectives(const ir::Module& given, PassContext& context) {
-  auto wanted = context.options.find("overlap");
-  if (wanted != context.options.end() && wanted->second != "true" && wanted->second != "false")
-    return error(Code::kBadOption, "schedule-collectives: overlap is true or false, not `{}`", wanted->second);
-  std::optional<int64_t> ahead = NABLA_TRY(prefetch_of(context));
-  const bool overlap = wanted == context.options.end() || wanted->second == "true";
-  if (!overlap && ahead)
+  const ScheduleCollectivesOptions& options = context.options.schedule_collectives;
+  const std::optional<int64_t> ahead = options.prefetch;
+  if (!options.overlap && ahead)
     return option_error("leave --prefetch or --no-overlap out",
                         "schedule-collectives: prefetch is for collectives that overlap; overlap is false");
-  if (!overlap) return given;
+  if (!options.overlap) return given;
   const ir::Module module = ahead ? NABLA_TRY(with_prefetch(given, *ahead, context)) : given;
-  int64_t more = NABLA_TRY(bytes_option(context, "overlap-bytes")).value_or(0);
-  auto keeps = context.options.find("keep-order");
-  const bool in_order = keeps != context.options.end() && keeps->second == "true";
+  const int64_t more = options.overlap_bytes.count;
+  const bool in_order = context.options.keep_order;
   const ir::NodeTimes times(module, context.target);
   Plan plan;  // of `out`
   ir::Module out = module;

@@ -61,46 +61,6 @@ bool uses(const ir::Function& f, const std::string& symbol) {
   return false;
 }
 
-}  // namespace
-
-Result<SizeLists> parse_sizes(const std::vector<std::string>& texts, const std::string& option) {
-  SizeLists out;
-  for (const std::string& text : texts) {
-    // "batch=1,8" and "batch=8,len=16" alike: a piece without a name belongs to the name before it.
-    std::string name;
-    std::set<std::string> named;
-    for (size_t begin = 0; begin <= text.size();) {
-      size_t end = std::min(text.find_first_of(",;", begin), text.size());
-      std::string piece = text.substr(begin, end - begin);
-      if (size_t equals = piece.find('='); equals != std::string::npos) {
-        name = piece.substr(0, equals);
-        piece = piece.substr(equals + 1);
-        if (!named.insert(name).second)
-          return error(Code::kBadOption, "{}: `{}` names {} twice; several values of one size are written {}=1,8", option,
-                       text, name, name);
-      }
-      int64_t value = 0;
-      auto [stop, problem] = std::from_chars(piece.data(), piece.data() + piece.size(), value);
-      if (name.empty() || problem != std::errc() || stop != piece.data() + piece.size())
-        return error(Code::kBadOption, "{}: `{}` is no list of sizes such as batch=1,8,32", option, text);
-      out[name].push_back(value);
-      begin = end + 1;
-    }
-  }
-  return out;
-}
-
-std::string print_sizes(const SizeLists& lists) {
-  std::string out;
-  for (const auto& [name, values] : lists) {
-    out += fmt::format("{}{}=", out.empty() ? "" : ";", name);
-    for (size_t i = 0; i < values.size(); ++i) out += fmt::format("{}{}", i ? ";" : "", values[i]);
-  }
-  return out;
-}
-
-namespace {
-
 // Every combination of the lists' values for the symbols that the entry uses; empty where it uses none.
 Result<std::vector<Sizes>> combinations_of(const ir::Entry& entry, const ir::Function& f, const SizeLists& lists) {
   std::vector<Sizes> out{{}};
@@ -121,9 +81,8 @@ Result<std::vector<Sizes>> combinations_of(const ir::Entry& entry, const ir::Fun
 }  // namespace
 
 Result<ir::Module> specialise(const ir::Module& module, PassContext& context) {
-  auto option = context.options.find("sizes");
-  if (option == context.options.end() || option->second.empty()) return module;
-  SizeLists lists = NABLA_TRY(parse_sizes({option->second}, kSpecialiseOption));
+  SizeLists lists = context.options.specialise.sizes;
+  if (lists.empty()) return module;
   for (auto& [name, values] : lists) {
     for (int64_t value : values) (void)NABLA_TRY(ir::check_size(module.symbols, name, value, kSpecialiseOption));
     std::set<int64_t> seen;

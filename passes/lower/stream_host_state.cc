@@ -100,7 +100,7 @@ class EntryStreams {
 }  // namespace
 
 Result<ir::Module> stream_host_state(const ir::Module& module, PassContext& context) {
-  int64_t keep = NABLA_TRY(bytes_option(context, "keep-bytes")).value_or(0);
+  const int64_t keep = context.options.stream_host_state.keep_bytes.count;
   bool any = std::any_of(module.state.begin(), module.state.end(),
                          [](const ir::StateLeaf& l) { return l.memory == ir::MemorySpace::kHost; });
   if (!any || !context.target.is_cuda()) return module;

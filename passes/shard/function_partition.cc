@@ -239,7 +239,7 @@ class FunctionPartition {
 
   // ---- By a rule of the op, where that sends no more than what follows from its factors.
   bool ruled(const Node& n, const ir::TypedOp& op, const Factors& factors, const std::vector<Axes>& axes) {
-    RuleContext context{f_, n, op, factors, axes, mesh_, rank_, is_deterministic(context_), b_,
+    RuleContext context{f_, n, op, factors, axes, mesh_, rank_, context_.options.deterministic, b_,
                         [&](size_t i) -> const Layout& { return parts_[n.operands[i]].layout; },
                         [&](size_t r) { return declared(n.results[r]); },
                         [&](size_t i, const Layout& to) {
@@ -383,7 +383,7 @@ class FunctionPartition {
   // brought there: what sends fewer bytes. One gradient is fewer than the parameter and all that an optimizer remembers of it.
   std::vector<Axes> cheapest_axes(const Node& n, const Factors& factors) const {
     using From = FactorAxes::From;
-    FactorAxes proposals(f_, mesh_, is_deterministic(context_), n, factors, [&](ValueId id) -> const Layout& { return asks_for(id); },
+    FactorAxes proposals(f_, mesh_, context_.options.deterministic, n, factors, [&](ValueId id) -> const Layout& { return asks_for(id); },
                          [&](ValueId id) { return wanted(id, factors); });
     std::vector<Axes> best = proposals.take(From::kResultsFirst), other = proposals.take(From::kOperandsFirst);
     if (best != other && sent(n, factors, best) > sent(n, factors, other)) best = std::move(other);
@@ -559,7 +559,7 @@ class FunctionPartition {
   std::vector<char> sum_points_ = sum_points(f_, pending_params());
   const std::vector<char> zeros_ = zeros_of(f_);
   GatheredEarlier elementwise_ = gathered_earlier(f_);
-  std::optional<DType> exchanged_as_is_ = narrow_exchange(context_).value();
+  std::optional<DType> exchanged_as_is_ = narrow_exchange(context_);
   FreeValues free_{f_, mesh_, rank_, b_, [this](ValueId id, const Layout& to) { return laid_out(id, to); }};
   WaitingSums waiting_{f_, [this](ValueId id) -> const Axes& { return hands_on_pending(id); }, [this](const Node& n) { compute(n); }};
   std::vector<char> summed_;   // by value: is a sum that was begun here pending in it?

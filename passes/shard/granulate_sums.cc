@@ -261,7 +261,7 @@ ir::Module with_whole_values(ir::Module m) {
 }  // namespace
 
 Result<ir::Module> granulate_sums(const ir::Module& module, PassContext& context) {
-  if (!is_deterministic(context) || !module.mesh()) return module;
+  if (!context.options.deterministic || !module.mesh()) return module;
   ir::Module out = module;
   auto laid_out_anew = [](ir::Module changed, PassContext& how) {
     changed.stage = ir::Stage::kFlat;
@@ -273,7 +273,7 @@ Result<ir::Module> granulate_sums(const ir::Module& module, PassContext& context
   // A node may share several sums; each round takes one of them, and lays out what is new. The nodes of a tree lie along as many
   // of the axes as there are nodes for: that changes no sum.
   PassContext of_trees = context;
-  of_trees.options.erase("deterministic");
+  of_trees.options.deterministic = false;
   for (ir::Module next = with_whole_values(out); NABLA_TRY(granulate(next, context)); next = with_whole_values(out))
     out = NABLA_TRY(laid_out_anew(std::move(next), of_trees));
   context.remarks = std::move(of_trees.remarks);

@@ -18,7 +18,7 @@ std::map<size_t, Axes> slices_of(const SummingBody& body, const std::vector<Axes
   for (size_t r = static_cast<size_t>(body.loop.carries); r < body.f.results.size(); ++r) {
     const ir::Value& v = body.f.values[body.f.results[r]];
     Axes stays = pending[r];
-    if (!is_temporal(body.mesh, stays) || body.exchange == Exchange::kEach)
+    if (!is_temporal(body.mesh, stays) || body.exchange == GradSync::kEach)
       for (const Axes& dim : layout_of(v.sharding, v.type.rank()).dims) stays = without(stays, dim);
     if (!stays.empty()) out[r] = std::move(stays);
   }

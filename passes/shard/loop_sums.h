@@ -24,7 +24,7 @@ struct SummingBody {
   const ir::Function& f;
   const ir::ControlFlow& loop;
   const ir::Mesh& mesh;
-  Exchange exchange;
+  GradSync exchange;
   const std::map<std::string, ir::Axes>& begun;  ///< the axes of sums that begin in it, by their texts
   std::vector<ir::Axes> pending;                 ///< by result: over which such a sum is not made yet
 };

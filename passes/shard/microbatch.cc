@@ -73,7 +73,7 @@ struct OneMicrobatch {
 
 class MicrobatchLoop {
  public:
-  MicrobatchLoop(const OneMicrobatch& one, Exchange exchange, ir::Module& module, const ir::OpTable& ops)
+  MicrobatchLoop(const OneMicrobatch& one, GradSync exchange, ir::Module& module, const ir::OpTable& ops)
       : one_(one),
         exchange_(exchange),
         f_(one.f),
@@ -90,7 +90,7 @@ class MicrobatchLoop {
 
   Result<ir::FunctionPtr> run() {
     (void)NABLA_TRY(order());
-    if (exchange_ != Exchange::kLast) gather_inside(), reduce_inside();
+    if (exchange_ != GradSync::kLast) gather_inside(), reduce_inside();
     for (size_t i = 0; i < f_.params.size(); ++i) parameter(i);
     for (const Node& n : f_.nodes)
       if (time_of(n) == kBefore) copy_node(n, f_, outer_, outside_);
@@ -166,7 +166,7 @@ class MicrobatchLoop {
     for (const Node& n : f_.nodes) {
       if (!is_sum(n) || joins(n, name_) || makers_[n.operands[0]] < 0 || readers[n.operands[0]] != 1) continue;
       const Node& sum = f_.nodes[static_cast<size_t>(makers_[n.operands[0]])];
-      const bool early = exchange_ == Exchange::kEach || n.op->name == "reduce_scatter";
+      const bool early = exchange_ == GradSync::kEach || n.op->name == "reduce_scatter";
       if (early && is_sum(sum) && joins(sum, name_) && f_.type(sum.operands[0]).rank() > 0) shares_[&sum] = &n;
     }
   }
@@ -179,7 +179,7 @@ class MicrobatchLoop {
   // Whether ranks exchange the sum after the loop, single numbers always: earlier they would send more, and keep as much.
   bool waits(const Node& sum) const {
     if (f_.type(sum.operands[0]).rank() == 0) return true;
-    return exchange_ == Exchange::kLast || (exchange_ == Exchange::kShares && !shares_.contains(&sum));
+    return exchange_ == GradSync::kLast || (exchange_ == GradSync::kShares && !shares_.contains(&sum));
   }
   // What one microbatch adds to a sum.
   Val summand_of(const Node& sum) {
@@ -399,7 +399,7 @@ class MicrobatchLoop {
   };
 
   const OneMicrobatch& one_;
-  Exchange exchange_;
+  GradSync exchange_;
   const Function& f_;
   const std::string& name_;
   int64_t count_;
@@ -447,7 +447,7 @@ Status check_separable(const Function& f, const ir::MeshAxis& axis) {
 }
 
 // The loop over microbatches, after one for what they need of all of them and inputs alone decide.
-Result<ir::FunctionPtr> in_stages(const OneMicrobatch& one, Exchange exchange, size_t reads, ir::Module& module, const ir::OpTable& ops) {
+Result<ir::FunctionPtr> in_stages(const OneMicrobatch& one, GradSync exchange, size_t reads, ir::Module& module, const ir::OpTable& ops) {
   std::vector<bool> inside;
   for (size_t i = 0; i < one.f.params.size(); ++i) inside.push_back(one.cut.contains(i));
   std::optional<Stages> stages = early_sums(one.f, one.axis.name, inside, reads, ops, module);
@@ -468,15 +468,7 @@ size_t reads_of(const ir::Module& m, const std::string& function) {
 
 }  // namespace
 
-Result<Exchange> exchange_option(const PassContext& context) {
-  auto option = context.options.find("grad-sync");
-  if (option == context.options.end() || option->second == "last") return Exchange::kLast;
-  if (option->second == "each") return Exchange::kEach;
-  if (option->second == "shares") return Exchange::kShares;
-  return error(Code::kBadOption, "partition: grad-sync is last, each or shares, not `{}`", option->second);
-}
-
-Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Module& local, const ir::OpTable& ops) {
+Status add_microbatch_loops(const ir::Module& sharded, GradSync exchange, ir::Module& local, const ir::OpTable& ops) {
   const ir::MeshAxis& axis = *sharded.mesh()->temporal();
   std::set<std::string> run;
   for (const ir::FunctionPtr& f : sharded.functions)

@@ -5,16 +5,6 @@
 
 namespace nabla::passes {
 
-/// When ranks exchange the sums that microbatches add to, gradients above all.
-enum class Exchange : uint8_t {
-  kLast,    ///< once, after the last of them
-  kEach,    ///< in each: what is kept is a rank's share; parameters are gathered for each as well
-  kShares,  ///< in each those of which a rank keeps a share, parameters as well; after the last what is whole on every rank
-};
-
-/// What the option `grad-sync` says; E0901 for another word.
-Result<Exchange> exchange_option(const PassContext& context);
-
 /// What one microbatch computes, made a loop over all of them. `local` is the module after partition, for which the
 /// temporal axis of `sharded`'s mesh was one like others. Parameters and results of entries, and of functions that nobody
 /// runs, become those of all microbatches. What depends on the axis runs in one scan. Sums over the axis are its carries,
@@ -24,7 +14,7 @@ Result<Exchange> exchange_option(const PassContext& context);
 /// number. What a microbatch needs of all of them is summed in a loop before if it follows from inputs alone (the count of a
 /// masked mean). Else it is E0210 (a mean over the batch that is subtracted again), as where a branch or a loop communicates
 /// over the axis: such ops are not separable. The mesh loses the axis.
-Status add_microbatch_loops(const ir::Module& sharded, Exchange exchange, ir::Module& local, const ir::OpTable& ops);
+Status add_microbatch_loops(const ir::Module& sharded, GradSync exchange, ir::Module& local, const ir::OpTable& ops);
 
 /// The module whose mesh has no temporal axis, and whose layouts are those of the ranks alone. A mesh without any other
 /// axis goes.

@@ -421,7 +421,7 @@ Result<ir::Module> pad_shards(const ir::Module& given, PassContext& context) {
 
 Result<ir::Module> pad_shards_probed(const ir::Module& given, PassContext& context, PaddingProbe* probe) {
   auto module = std::make_shared<const ir::Module>(given);
-  const int64_t multiple = is_deterministic(context) ? kGranules : 1;
+  const int64_t multiple = context.options.deterministic ? kGranules : 1;
   auto dims = std::make_unique<PaddedDims>(*module, multiple);
   if (!dims->any()) return given;
   for (int level = 0; level < kMostCompositeLevels; ++level) {
@@ -430,7 +430,7 @@ Result<ir::Module> pad_shards_probed(const ir::Module& given, PassContext& conte
     module = std::move(next);
     dims = std::make_unique<PaddedDims>(*module, multiple);
   }
-  int64_t most = NABLA_TRY(bytes_option(context, "max-gather-bytes")).value_or(INT64_MAX);
+  const int64_t most = context.options.max_gather_bytes.count;
   ir::Module out = *module;
   for (const ir::FunctionPtr& f : NABLA_TRY(bottom_up(*module)))
     out.set(NABLA_TRY(PaddedFunction(*f, out, *dims, context, most, probe).run()));

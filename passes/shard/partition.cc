@@ -19,11 +19,16 @@ using ir::Axes;
 using ir::FunctionPtr;
 using ir::Mesh;
 
+// ZeRO of the second and third stage keeps a share of the gradients, where ranks have shares of what these update.
+GradSync grad_sync_of(const PassOptions& options) {
+  return options.partition.grad_sync.value_or(options.apply_strategy.zero >= 2 ? GradSync::kShares : GradSync::kLast);
+}
+
 // The functions of a sharded module, made local in `out`.
 Result<PendingSums> make_local(const ir::Module& sharded, const RankSymbols& rank, ir::Module& out, PassContext& context) {
   const Mesh& mesh = *sharded.mesh();
-  const Exchange exchange = NABLA_TRY(exchange_option(context));
-  int64_t most = NABLA_TRY(bytes_option(context, "max-gather-bytes")).value_or(INT64_MAX);
+  const GradSync exchange = grad_sync_of(context.options);
+  const int64_t most = context.options.max_gather_bytes.count;
   for (ir::StateLeaf& leaf : out.state) {
     const ir::StateLeaf& whole = sharded.state[static_cast<size_t>(&leaf - out.state.data())];
     leaf.type = local_type(mesh, leaf.type, layout_of(whole.sharding, leaf.type.rank()));
@@ -81,11 +86,11 @@ Result<ir::Module> partition(const ir::Module& given, PassContext& context) {
   RankSymbols rank(mesh);
   out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
   (void)NABLA_TRY(make_local(sharded, rank, out, context));
-  if (is_deterministic(context)) (void)NABLA_TRY(check_deterministic(out, context));
+  if (context.options.deterministic) (void)NABLA_TRY(check_deterministic(out, context));
   if (!mesh.temporal()) return out;
-  Status looped = add_microbatch_loops(sharded, NABLA_TRY(exchange_option(context)), out, context.ops);
+  Status looped = add_microbatch_loops(sharded, grad_sync_of(context.options), out, context.ops);
   if (looped.ok()) return out;
-  if (is_deterministic(context)) note_deterministic(looped.errors(), mesh.temporal()->name);
+  if (context.options.deterministic) note_deterministic(looped.errors(), mesh.temporal()->name);
   return looped.errors();
 }
 

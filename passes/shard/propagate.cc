@@ -63,7 +63,7 @@ class OrderSearch {
   // Infinite for an order that does not compile.
   RunCost cost_of(const LateAxes& late) const {
     constexpr double kNever = std::numeric_limits<double>::max();
-    PassContext trial{context_.ops, context_.target, {{"max-gather-bytes", "16MiB"}}};
+    PassContext trial{context_.ops, context_.target};
     Result<Propagated> made = propagated(placed_, late, false, trial);
     if (!made.ok()) return {0, kNever};
     Result<ir::Module> local = partition(made->sharded, trial);
@@ -80,7 +80,7 @@ Result<Propagated> propagated(const ir::Module& module, bool explains, PassConte
   auto placed = std::make_shared<const ir::Module>(
       NABLA_TRY(place_regions(with_loop_borders(with_own_results(module, context.ops), context.ops), context.ops)));
   // The layouts of a deterministic program do not depend on the sizes of axes, as costs do.
-  const LateAxes late = is_deterministic(context) ? LateAxes() : OrderSearch(placed, context).run();
+  const LateAxes late = context.options.deterministic ? LateAxes() : OrderSearch(placed, context).run();
   return propagated(placed, late, explains, context);
 }
 
@@ -110,13 +110,11 @@ std::set<std::string> axes_in_use(const ir::Module& sharded) {
 // Ranks of an idle axis all compute the same. The numbers are right, but nobody asks for such ranks on purpose.
 Status check_idle_axes(const ir::Module& sharded, PassContext& context) {
   const std::set<std::string> used = axes_in_use(sharded);
-  auto option = context.options.find("idle-axes");
-  const bool refused = option != context.options.end() && option->second == "error";
   for (const ir::MeshAxis& a : sharded.mesh()->axes) {
     if (a.size == 1 || a.temporal || used.contains(a.name)) continue;
     const std::string what =
         fmt::format("axis {}: nothing is sharded over it, so that its {} ranks all compute the same", a.name, a.size);
-    if (refused)
+    if (context.options.propagate.idle_axes == IdleAxes::kError)
       return option_error(fmt::format("give {} 1 rank, or let its ranks share the work by layouts, data axes or auto-shard; "
                                       "--allow-idle-axes compiles it as it is", a.name),
                           "--mesh: {}", what);

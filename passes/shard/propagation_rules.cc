@@ -252,7 +252,7 @@ bool Propagation::refuse(int variable, const Axes& axes, const Cause& cause, con
 // Why the dimension cannot have these axes; null: it can.
 const char* Propagation::misfit(int variable, const Axes& axes, bool follows, bool allow_padding) const {
   auto is_part = [](const ir::AxisRef& a) { return a.size != 0; };
-  if (follows && is_deterministic(context_) && std::any_of(axes.begin(), axes.end(), is_part))
+  if (follows && context_.options.deterministic && std::any_of(axes.begin(), axes.end(), is_part))
     return kPartOfAxis;
   if (const ir::MeshAxis* temporal = mesh_.temporal()) {
     auto at = std::find_if(axes.begin(), axes.end(), [&](const ir::AxisRef& a) { return a.name == temporal->name; });
@@ -265,7 +265,7 @@ const char* Propagation::misfit(int variable, const Axes& axes, bool follows, bo
     const Place& p = places_[member];
     const ir::Value& value = m_.functions[p.function]->values[p.value];
     if (!allow_padding && !divides(mesh_, axes, value.type.shape[p.dim])) return kIndivisible;
-    if (follows && is_deterministic(context_) && !has_granules(value.type.shape[p.dim])) return kNoGranules;
+    if (follows && context_.options.deterministic && !has_granules(value.type.shape[p.dim])) return kNoGranules;
     Axes others;
     for (int d = 0; d < value.type.rank(); ++d) {
       const Axes& more = axes_[find(first_[p.function][p.value] + d)];

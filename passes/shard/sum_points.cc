@@ -245,28 +245,29 @@ std::vector<ir::Axes> axes_beside(const ir::Mesh& mesh, std::vector<ir::Axes> of
   return of_factor;
 }
 
-Result<std::optional<DType>> narrow_exchange(const PassContext& context) {
-  auto option = context.options.find("reduce-dtype");
-  const std::string text = option == context.options.end() ? "" : option->second;
-  if (text.empty()) return std::optional<DType>();
-  std::optional<DType> dtype = dtype_from_name(text);
-  if (dtype == DType::kBF16 || dtype == DType::kF16) return dtype;
-  if (dtype != DType::kF32) return error(Code::kBadOption, "partition: reduce-dtype is f32, bf16 or f16, not `{}`", text);
-  if (is_deterministic(context))
-    return option_error("leave one of the two out",
-                        "reduce-dtype=f32 is given, and of deterministic programs ranks exchange granules of sums");
-  return std::optional<DType>();
+std::optional<DType> narrow_exchange(const PassContext& context) {
+  switch (context.options.partition.reduce_dtype) {
+    case ReduceDType::kBF16:
+      return DType::kBF16;
+    case ReduceDType::kF16:
+      return DType::kF16;
+    default:
+      return std::nullopt;
+  }
 }
 
 Status check_reduce_dtype(const ir::Module& module, PassContext& context) {
-  const std::optional<DType> narrow = NABLA_TRY(narrow_exchange(context));
-  auto option = context.options.find("reduce-dtype");
-  if (option == context.options.end() || option->second.empty()) return Ok{};
+  const ReduceDType given = context.options.partition.reduce_dtype;
+  if (given == ReduceDType::kAsProgram) return Ok{};
+  if (given == ReduceDType::kF32 && context.options.deterministic)
+    return option_error("leave one of the two out",
+                        "reduce-dtype=f32 is given, and of deterministic programs ranks exchange granules of sums");
+  const std::optional<DType> narrow = narrow_exchange(context);
   for (const ir::FunctionPtr& f : module.functions)
     for (const ir::Value& v : f->values)
       if (narrow ? v.type.dtype == *narrow : is_narrow_float(v.type.dtype)) return Ok{};
   context.remarks.push_back(fmt::format("reduce-dtype={}: the program has no {}, so that ranks combine all sums as they are",
-                                        option->second, narrow ? name_of(*narrow) : "bfloat16 or float16"));
+                                        option_text::print(given), narrow ? name_of(*narrow) : "bfloat16 or float16"));
   return Ok{};
 }
 

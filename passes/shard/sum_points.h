@@ -44,10 +44,9 @@ GatheredEarlier gathered_earlier(const ir::Function& f);
 /// The axes of every factor without those over which a sum is pending.
 std::vector<ir::Axes> axes_beside(const ir::Mesh& mesh, std::vector<ir::Axes> of_factor, const ir::Axes& pending);
 
-/// The narrow type in which ranks exchange shares of sums, by the option `reduce-dtype`. Nothing if they exchange f32. E0901 for
-/// another dtype, and for f32 beside `deterministic`.
-Result<std::optional<DType>> narrow_exchange(const PassContext& context);
-/// The same check, with a remark if the module has no floats of the type that is given.
+/// The narrow type in which ranks exchange shares of sums, by the option `reduce-dtype`. Nothing if they exchange f32.
+std::optional<DType> narrow_exchange(const PassContext& context);
+/// E0901 for f32 beside `deterministic`. A remark if the module has no floats of the type that is given.
 Status check_reduce_dtype(const ir::Module& module, PassContext& context);
 
 }  // namespace nabla::passes

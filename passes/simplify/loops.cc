@@ -415,10 +415,7 @@ Diagnostic no_collective(const std::string& name, const ir::OpTable& ops) {
 
 Result<ir::Module> hoist_collectives(const ir::Module& module, PassContext& context) {
   CollectivesThatLeave leaves;
-  std::string list = context.options.at("ops");
-  std::replace(list.begin(), list.end(), ',', ';');
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ';');) {
+  for (const std::string& name : context.options.hoist_collectives.ops) {
     const ir::OpDef* op = context.ops.find(name);
     if (!op || op->lower != ir::Lowering::kCollective) return no_collective(name, context.ops);
     leaves.insert(name);

@@ -1,5 +1,7 @@
 #include "passes/strategy/apply_strategy.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "ir/verifier.h"
@@ -17,37 +19,33 @@ using Kind = LeafRole::Kind;
 
 struct Strategy {
   Axes data, zero;
-  int level = 0;
+  int64_t level = 0;
   bool open_batch = false;
 };
 
 // "dp,fsdp"; a mesh has these axes.
-Result<Axes> axes_option(const ir::Mesh& mesh, const std::string& option, const std::string& list) {
+Result<Axes> axes_option(const ir::Mesh& mesh, const char* option, const Names& names) {
   Axes out;
-  if (list.empty()) return out;
-  std::vector<std::string> names = NABLA_TRY(ir::axis_list(option, list));
-  for (std::string& name : names) {
+  for (const std::string& name : names) {
     if (mesh.size_of(name) == 0) return error(Code::kBadSharding, "{}: {}", option, mesh.lacks(name));
-    out.push_back({std::move(name)});
+    out.push_back({name});
   }
   return out;
 }
 
-Diagnostic nothing_shared(const std::string& axes) {
+Diagnostic nothing_shared(const Names& axes) {
   return option_error("say what is shared along them: --zero 1, 2 or 3; or leave --zero-axes out", "zero-axes={} is given, and zero is 0",
-                      axes);
+                      fmt::join(axes, ","));
 }
 
 Result<Strategy> strategy_of(const ir::Mesh& mesh, const PassContext& context) {
   Strategy out;
-  out.data = NABLA_TRY(axes_option(mesh, "data-axes", context.options.at("data-axes")));
-  const std::string& level = context.options.at("zero");
-  if (level.size() != 1 || level[0] < '0' || level[0] > '3')
-    return error(Code::kBadOption, "zero is 0, 1, 2 or 3, not `{}`", level);
-  out.level = level[0] - '0';
-  out.open_batch = context.options.at("open-batch") == "true";
+  const ApplyStrategyOptions& options = context.options.apply_strategy;
+  out.data = NABLA_TRY(axes_option(mesh, "data-axes", options.data_axes));
+  out.level = options.zero;
+  out.open_batch = options.open_batch;
   auto over_time = [&](const ir::AxisRef& a) { return is_temporal(mesh, {a}); };
-  const std::string& shared = context.options.at("zero-axes");
+  const Names& shared = options.zero_axes;
   auto ranks_along = [&] {
     std::string axes;
     for (const ir::MeshAxis& a : mesh.axes)
@@ -157,7 +155,7 @@ class StrategyPass {
     Sharding plain = open_like(leaf.type, own);
     if (uses(plain, s_.zero)) return plain;  // the program says how
     // One rank cuts what several could; of deterministic programs all numbers of ranks cut the same.
-    const bool alone = shards(mesh_, s_.zero) == 1, granules = alone || is_deterministic(context_);
+    const bool alone = shards(mesh_, s_.zero) == 1, granules = alone || context_.options.deterministic;
     auto along = [&](size_t d) {
       Sharding out = plain;
       out.dims[d].axes.insert(out.dims[d].axes.end(), s_.zero.begin(), s_.zero.end());
@@ -190,7 +188,7 @@ class StrategyPass {
     for (const std::string& leaf : layers_)
       context_.remarks.push_back(fmt::format("zero={}: {} is cut into layers, as {} ranks divide none of a layer's dimensions: all "
                                              "layers are gathered before the loop that runs them", s_.level, leaf, shards(mesh_, s_.zero)));
-    const std::string parts = is_deterministic(context_) ? fmt::format("the {} parts of deterministic sums", kGranules)
+    const std::string parts = context_.options.deterministic ? fmt::format("the {} parts of deterministic sums", kGranules)
                                                          : fmt::format("{} ranks", shards(mesh_, s_.zero));
     for (const auto& [leaf, own] : whole_)
       context_.remarks.push_back(ir::axes_of(own).empty()
@@ -256,26 +254,26 @@ class StrategyPass {
 
 // Which leaves live in the host's memory, beside those of which the program says it.
 Status offload(ir::Module& module, PassContext& context) {
-  const std::string& what = context.options.at("offload");
-  if (what == "none") return Ok{};
-  if (what != "opt" && what != "params" && what != "all")
-    return error(Code::kBadOption, "offload is none, opt, params or all, not `{}`", what);
+  const Offload which = context.options.apply_strategy.offload;
+  if (which == Offload::kNone) return Ok{};
+  const bool all = which == Offload::kAll;
+  const std::string what = option_text::print(which);
   std::vector<LeafRole> roles(module.state.size());
-  if (what != "all" && module.stage != ir::Stage::kTraced)
+  if (!all && module.stage != ir::Stage::kTraced)
     return error(Code::kWrongStage, "offload={}: at stage {} gradients are no calls any more, which tell the optimizer's leaves; "
                  "offload=all needs none", what, ir::name_of(module.stage));
-  if (what != "all") roles = NABLA_TRY(roles_of_state(module)).leaves;
+  if (!all) roles = NABLA_TRY(roles_of_state(module)).leaves;
   size_t leaves = 0;
   int64_t bytes = 0;
   for (size_t i = 0; i < roles.size(); ++i) {
-    if (what != "all" && roles[i].kind != (what == "opt" ? Kind::kOptimizer : Kind::kParameter)) continue;
+    if (!all && roles[i].kind != (which == Offload::kOptimizer ? Kind::kOptimizer : Kind::kParameter)) continue;
     module.state[i].memory = ir::MemorySpace::kHost;
     ++leaves, bytes += module.state[i].type.bytes().value();
   }
   if (leaves == 0) {
     Diagnostic d = error(Code::kBadOption, "offload={}: the program has no {}", what,
-                         what == "all"   ? "state"
-                         : what == "opt" ? "state whose new values follow from gradients"
+                         all                             ? "state"
+                         : which == Offload::kOptimizer ? "state whose new values follow from gradients"
                                          : "state with respect to which an entry differentiates");
     d.help = "leaves of other kinds live in the host's memory where the program says so of them";
     return d;
@@ -299,7 +297,7 @@ Status lay_out_slots(ir::Module& module) {
 
 constexpr const char* kNoMesh = "say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp";
 
-Diagnostic no_data_axes(const ir::Module& module, const std::string& zero) {
+Diagnostic no_data_axes(const ir::Module& module, int64_t zero) {
   Diagnostic d = error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", zero);
   d.help = kNoMesh;
   if (!module.mesh()) return d;
@@ -311,23 +309,24 @@ Diagnostic no_data_axes(const ir::Module& module, const std::string& zero) {
 }  // namespace
 
 Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context) {
-  const std::vector<LayoutRule> rules = NABLA_TRY(parse_layout_rules(context.options.at("layouts")));
+  const std::vector<LayoutRule> rules = NABLA_TRY(parse_layout_rules(context.options.apply_strategy.layouts));
   ir::Module module = given;
   (void)NABLA_TRY(offload(module, context));
   if (!rules.empty() && !module.mesh())
     return option_error("give one: --mesh dp=2,tp=4", "layout `{}`: the module has no mesh", rules[0].text);
   if (!rules.empty()) (void)NABLA_TRY(apply_layout_rules(module, rules));
   (void)NABLA_TRY(lay_out_slots(module));
-  if (context.options.at("data-axes").empty()) {
-    if (context.options.at("zero") == "0" && context.options.at("zero-axes").empty()) return module;
-    if (context.options.at("zero") == "0")
-      return nothing_shared(context.options.at("zero-axes"));
-    return no_data_axes(module, context.options.at("zero"));
+  const ApplyStrategyOptions& options = context.options.apply_strategy;
+  if (options.data_axes.empty()) {
+    if (options.zero > 0) return no_data_axes(module, options.zero);
+    if (!options.zero_axes.empty()) return nothing_shared(options.zero_axes);
+    return module;
   }
+  const std::string data_axes = fmt::format("{}", fmt::join(options.data_axes, ","));
   if (module.stage != ir::Stage::kTraced)
     return error(Code::kWrongStage, "data-axes={}: at stage {} gradients are no calls any more; layouts are said in the program",
-                 context.options.at("data-axes"), ir::name_of(module.stage));
-  if (!module.mesh()) return option_error(kNoMesh, "data-axes={}: the module has no mesh", context.options.at("data-axes"));
+                 data_axes, ir::name_of(module.stage));
+  if (!module.mesh()) return option_error(kNoMesh, "data-axes={}: the module has no mesh", data_axes);
   const Strategy strategy = NABLA_TRY(strategy_of(*module.mesh(), context));
   return StrategyPass(module, strategy, context).run();
 }

@@ -39,8 +39,6 @@ ir::Module deep() {
   return program.module();
 }
 
-std::string with_budget(int64_t bytes) { return std::to_string(bytes); }
-
 int64_t arena(const driver::CompiledModule& m) { return m.planned.plan->arena_bytes; }
 size_t launches(const driver::CompiledModule& m) {
   size_t n = 0;
@@ -84,7 +82,7 @@ TEST(Recompute, FitsTheBudgetAndKeepsEveryBit) {
   for (double share : {0.8, 0.6, 0.45}) {
     driver::CompileOptions options;
     int64_t budget = state + static_cast<int64_t>(share * static_cast<double>(temporaries));
-    options.remat_bytes = with_budget(budget);
+    options.pass_options.recompute.remat_bytes = {budget};
     driver::CompiledModule small = driver::lower_module(module, options).value();
     EXPECT_LE(arena(small), budget) << share;
     EXPECT_GE(launches(small), last) << share;
@@ -105,7 +103,7 @@ TEST(Recompute, ChangesNothingWhereThereIsRoom) {
   ir::Module module = deep();
   driver::CompiledModule plain = driver::lower_module(module, {}).value();
   driver::CompileOptions options;
-  options.remat_bytes = with_budget(arena(plain));
+  options.pass_options.recompute.remat_bytes = {arena(plain)};
   driver::CompiledModule same = driver::lower_module(module, options).value();
   EXPECT_EQ(launches(same), launches(plain));
   EXPECT_EQ(same.report, plain.report);
@@ -114,7 +112,7 @@ TEST(Recompute, ChangesNothingWhereThereIsRoom) {
 TEST(Recompute, SaysTheLeastThatWasFound) {
   ir::Module module = deep();
   driver::CompileOptions options;
-  options.remat_bytes = "100K";
+  options.pass_options.recompute.remat_bytes = {100000};
   Result<driver::CompiledModule> made = driver::lower_module(module, options);
   ASSERT_FALSE(made.ok());
   const Diagnostic& d = made.errors()[0];
@@ -123,10 +121,6 @@ TEST(Recompute, SaysTheLeastThatWasFound) {
   EXPECT_NE(d.message.find("(65536 of state, "), std::string::npos) << d.message;
   EXPECT_NE(d.message.find(" of temporaries; least found) "), std::string::npos) << d.message;
   EXPECT_NE(d.message.find("even where values are computed again, 100000 are allowed"), std::string::npos) << d.message;
-  options.remat_bytes = "few";
-  made = driver::lower_module(module, options);
-  ASSERT_FALSE(made.ok());
-  EXPECT_NE(made.errors()[0].message.find("remat-bytes: `few` is no number of bytes"), std::string::npos);
 }
 
 }  // namespace

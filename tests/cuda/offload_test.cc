@@ -14,6 +14,7 @@
 #include "runtime/format/bundle_reader.h"
 #include "tests/cuda/fake_gpu.h"
 #include "tests/nightly.h"
+#include "tests/pass_options.h"
 #include "tests/strategy/chain.h"
 
 namespace nabla {
@@ -38,7 +39,7 @@ int64_t moved(bool out) { return counted("nb_fake_cuda_bytes", out ? "cuMemcpyDt
 driver::CompiledBundle compiled(const ir::Module& module, const std::string& offload, const std::string& target = "sm_90a") {
   driver::CompileOptions options;
   options.target = target, options.library = false;
-  options.pass_options["apply-strategy"]["offload"] = offload;
+  set_options(options.pass_options, "apply-strategy", {{"offload", offload}});
   auto made = driver::compile(module, options);
   NABLA_CHECK(made.ok(), "{}", to_string(made.errors()));
   return std::move(*made);

@@ -19,6 +19,7 @@
 #include "tests/cuda/fake_gpu.h"
 #include "tests/cuda/nccl_ranks.h"
 #include "tests/nightly.h"
+#include "tests/pass_options.h"
 #include "tests/strategy/chain.h"
 
 namespace nabla {
@@ -54,7 +55,7 @@ ir::Module module_of(const Strategy& s) { return s.scan ? strategy_tests::stacke
 driver::CompiledBundle compiled(const Strategy& s, const std::string& target) {
   driver::CompileOptions options;
   options.target = target, options.library = false, options.microbatches = s.microbatches;
-  options.pass_options["apply-strategy"] = s.options;
+  set_options(options.pass_options, "apply-strategy", s.options);
   auto made = driver::compile(module_of(s), options);
   NABLA_CHECK(made.ok(), "{}", to_string(made.errors()));
   if (target == "cpu") return std::move(*made);

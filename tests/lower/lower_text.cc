@@ -5,6 +5,7 @@
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
 #include "passes/pass_manager.h"
+#include "tests/pass_options.h"
 
 namespace nabla::lower_tests {
 namespace {
@@ -18,7 +19,7 @@ Result<ir::Module> lower(const ir::Module& module, bool plan, const std::string&
   local.stage = ir::Stage::kLocal;
   std::vector<passes::Step> steps = passes::lowering_steps();
   if (!plan) steps.pop_back();
-  if (!max_bytes.empty()) steps.back().options["max-bytes"] = max_bytes;
+  if (!max_bytes.empty()) set_options(steps.back().options, "plan-memory", {{"max-bytes", max_bytes}});
   return NABLA_TRY(passes::run_passes(local, steps, ops::all_ops(), target)).module;
 }
 

@@ -320,7 +320,7 @@ def program():
     (dict(mesh={"dp": 2}), "mesh: the module has no mesh.*by data_axes"),
     (dict(mesh={"dp": 2}, zero=3), "zero: the module has no mesh, and of the axes of mesh dp=2 none is named along "
      "which the batch lies.*help: name those of the batch: data_axes dp"),
-    (dict(mesh={"dp": 2}, data_axes="dp,"), "data_axes: names of axes stand between commas; `dp,` has an empty one"),
+    (dict(mesh={"dp": 2}, data_axes="dp,"), "data_axes is a list of different names, such as dp,tp, not `dp,`"),
     (dict(mesh={"dp": 2}, data_axes="dq"), "data_axes: mesh ranks .dp=2. has no axis `dq`"),
     (dict(mesh={"dp": 2}, data_axes="dp", zero=1, zero_axes="tp"), "zero_axes: mesh ranks .dp=2. has no axis `tp`"),
     (dict(auto_shard=True), r'auto_shard: the module has no mesh.*give one: mesh=\{"dp": 2, "tp": 4\}'),
@@ -349,8 +349,8 @@ def test_options_have_their_names_in_python(tmp_path, options, text):
     (dict(specialize=["batch=8;16"]), "specialize: 'batch=8;16' has a semicolon: the lists of several sizes are"),
     (dict(path=None), "compile_bundle: path names a file, got None"),
     (dict(path="a\0b"), "compile_bundle: path names a file, got 'a.x00b'"),
-    (dict(max_bytes=""), "max_bytes: `nothing` is no number of bytes"),
-    (dict(remat_bytes=""), "remat_bytes: `nothing` is no number of bytes"),
+    (dict(max_bytes=""), "max_bytes is a number of bytes, such as 64MiB, not `nothing`"),
+    (dict(remat_bytes=""), "remat_bytes is a number of bytes, such as 64MiB, not `nothing`"),
     (dict(mesh={"dp": 2}, data_axes="dp", microbatches=1 << 21), "microbatches: 2097152 is not in the range"),
 ])
 def test_arguments_of_other_types_are_named(tmp_path, options, text):

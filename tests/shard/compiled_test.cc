@@ -7,6 +7,7 @@
 #include "ir/text.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
+#include "tests/pass_options.h"
 #include "tests/property/compare.h"
 #include "tests/shard/sharded_run.h"
 #include "tests/transforms/random_function.h"
@@ -15,12 +16,12 @@
 namespace nabla::shard_tests {
 namespace {
 
-using Options = std::map<std::string, std::string>;
+using Options = OptionTexts;
 
 Result<std::unique_ptr<exec::Session>> compiled(const ir::Module& m, exec::SessionOptions options = {.threads = 1},
                                                 const Options& schedule = {{"overlap-bytes", "1MiB"}}) {
   driver::CompiledBundle bundle = NABLA_TRY(driver::compile(
-      m, {.target = "cpu", .library = false, .pass_options = {{"schedule-collectives", schedule}}, .jobs = 2}));
+      m, {.target = "cpu", .library = false, .pass_options = options_of("schedule-collectives", schedule), .jobs = 2}));
   return exec::Session::create(
       NABLA_TRY(format::Bundle::from_bytes(format::FileBytes::copy_of(format::as_bytes(bundle.bytes)), "test")),
       options);

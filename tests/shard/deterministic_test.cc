@@ -7,6 +7,7 @@
 #include "ir/text.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
+#include "tests/pass_options.h"
 #include "tests/property/compare.h"
 #include "tests/transforms/random_function.h"
 
@@ -271,7 +272,7 @@ TEST(Deterministic, SoIsZero) {
   const std::vector<ir::Type> leaves = {{DType::kF32, {6, 8}}, {DType::kF32, {8}}, {DType::kF32, {6, 8}}};
   auto run = [&](const std::string& mesh, const char* zero) {
     driver::CompileOptions how{.target = "cpu", .library = false, .deterministic = true, .mesh = {mesh}, .jobs = 2};
-    how.pass_options["apply-strategy"] = {{"data-axes", "dp"}, {"zero", zero}};
+    set_options(how.pass_options, "apply-strategy", {{"data-axes", "dp"}, {"zero", zero}});
     auto s = opened(parsed(kMomentum), mesh, how, 1);
     if (!s) return std::vector<Literal>();
     for (size_t i = 0; i < leaves.size(); ++i)

@@ -272,7 +272,7 @@ TEST(Shards, AUserKernelWithAReferenceIsSplitByItsFactors) {
 TEST(Padding, MoreThanMayBeGatheredIsRefused) {
   ir::Module m = parsed("func @f(%x: f32[5@tp] allow_padding) -> (i32[5]) {\n  %s = argsort(%x) {axis=0}\n  return %s\n}\n");
   ir::Target target;
-  passes::PassContext context{ops::all_ops(), target, {{"max-gather-bytes", "16"}}};
+  passes::PassContext context{ops::all_ops(), target, {.max_gather_bytes = {16}}};
   Result<ir::Module> padded = passes::pad_shards(m, context);
   ASSERT_FALSE(padded.ok());
   EXPECT_EQ(padded.errors()[0].message,

@@ -5,6 +5,7 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "passes/auto_shard/auto_shard.h"
+#include "tests/pass_options.h"
 #include "tests/property/compare.h"
 #include "tests/shard/sharded_run.h"
 #include "tests/transforms/random_function.h"
@@ -19,7 +20,7 @@ const ir::Mesh kMeshes[] = {{"pair", {{"a", 2}}, nullptr},
 
 Result<ir::Module> searched(const ir::Module& m, const std::string& most) {
   ir::Target target = NABLA_TRY(ir::find_target("cpu"));
-  passes::PassContext context{ops::all_ops(), target, {{"search", "true"}, {"max-bytes", most}, {"values", "found"}, {"target", ""}}};
+  passes::PassContext context{ops::all_ops(), target, options_of("auto-shard", {{"search", "true"}, {"max-bytes", most}})};
   return passes::auto_shard(m, context);
 }
 

@@ -7,6 +7,7 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "passes/strategy/apply_strategy.h"
+#include "tests/pass_options.h"
 #include "tests/shard/collectives_of.h"
 
 namespace nabla::strategy_tests {
@@ -17,14 +18,9 @@ ir::Module parsed(const std::string& text) {
   return *m;
 }
 
-Options options_of(const Options& given) {
-  Options out = {{"layouts", ""}, {"data-axes", ""}, {"zero", "0"}, {"zero-axes", ""}, {"offload", "none"}, {"open-batch", "false"}};
-  for (auto& [name, value] : given) out[name] = value;
-  return out;
-}
 Applied applied(const ir::Module& m, const Options& options) {
   ir::Target target;
-  passes::PassContext context{ops::all_ops(), target, options_of(options)};
+  passes::PassContext context{ops::all_ops(), target, options_of("apply-strategy", options)};
   Result<ir::Module> made = passes::apply_strategy(m, context);
   EXPECT_TRUE(made.ok()) << to_string(made.errors());
   if (!made.ok()) return {};
@@ -45,9 +41,9 @@ Applied applied(const ir::Module& m, const Options& options) {
 
 Exchanged exchanged(const ir::Module& m, Options options, const Options& sync) {
   driver::CompileOptions lowering{.target = "cpu", .library = false};
-  lowering.pass_options["apply-strategy"] = std::move(options);
-  lowering.pass_options["bucket-collectives"]["bucket-bytes"] = "0";
-  for (const auto& [name, value] : sync) lowering.pass_options["partition"][name] = value;
+  set_options(lowering.pass_options, "apply-strategy", options);
+  set_options(lowering.pass_options, "bucket-collectives", {{"bucket-bytes", "0"}});
+  for (const auto& [name, value] : sync) set_options(lowering.pass_options, "partition", {{name, value}});
   auto made = driver::lower_module(m, lowering);
   EXPECT_TRUE(made.ok()) << to_string(made.errors());
   Exchanged out;

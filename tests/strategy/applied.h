@@ -6,16 +6,14 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "tests/pass_options.h"
 
 namespace nabla::strategy_tests {
 
-using Options = std::map<std::string, std::string>;
+using Options = OptionTexts;
 
 /// Of the text; fails the test where there is none.
 ir::Module parsed(const std::string& text);
-
-/// Those of `apply-strategy`, with the defaults of what is not given.
-Options options_of(const Options& given);
 
 struct Applied {
   std::string layouts;  ///< of the state, then of the inputs

@@ -8,6 +8,7 @@
 #include "cli/driver/compile.h"
 #include "runtime/exec/session.h"
 #include "runtime/format/bundle_reader.h"
+#include "tests/pass_options.h"
 #include "tests/strategy/chain.h"
 
 namespace nabla::strategy_tests {
@@ -31,7 +32,7 @@ TEST_P(Counted, TheReportIsWhatRuns) {
   const Strategy& s = GetParam();
   driver::CompileOptions options;
   options.microbatches = s.microbatches;
-  options.pass_options["apply-strategy"] = s.options;
+  set_options(options.pass_options, "apply-strategy", s.options);
   driver::CompiledBundle made = driver::compile(s.scan ? stacked(s.mesh) : chain(s.mesh, s.update), options).value();
   auto report = nlohmann::json::parse(made.report);
   Counts stated;

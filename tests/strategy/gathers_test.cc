@@ -6,6 +6,7 @@
 #include "cli/driver/compile.h"
 #include "ir/ops/all_ops.h"
 #include "ir/text.h"
+#include "tests/pass_options.h"
 #include "tests/shard/collectives_of.h"
 #include "tests/strategy/chain.h"
 #include "tests/strategy/trained.h"
@@ -13,10 +14,13 @@
 namespace nabla::strategy_tests {
 namespace {
 
-using Options = std::map<std::string, std::map<std::string, std::string>>;
+using Options = std::map<std::string, OptionTexts>;  // by pass
 
-driver::CompileOptions zero3(Options options, bool microbatches = false) {
-  options["apply-strategy"].insert({{"data-axes", microbatches ? "dp,mb" : "dp"}, {"zero", "3"}});
+driver::CompileOptions zero3(const Options& given, bool microbatches = false) {
+  passes::PassOptions options;
+  options.apply_strategy = {.data_axes = {"dp"}, .zero = 3};
+  if (microbatches) options.apply_strategy.data_axes.push_back("mb");
+  for (const auto& [pass, texts] : given) set_options(options, pass, texts);
   return {.target = "cpu", .library = false, .pass_options = std::move(options), .jobs = 2};
 }
 

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/pass_options.h"
 #include "tests/strategy/chain.h"
 #include "tests/strategy/transformer.h"
 
@@ -62,14 +63,15 @@ TEST(Plan, HasARowForEveryMeshAndStage) {
 TEST(Plan, FoundLayoutsTakeTheDataAxesThatAreGiven) {
   const ir::Module m = chain("dp=1, tp=1");
   for (const char* data : {"", "tp"}) {
-    driver::PlanOptions options{.ranks = 4, .data_axis = data};
+    driver::PlanOptions options{.ranks = 4};
+    if (*data) options.data_axes = {data};
     auto rows = driver::plan_of(m, options);
     ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
     for (const driver::PlanRow& r : *rows) {
       if (!r.searched) continue;
       driver::CompileOptions compile{.mesh = {r.mesh}};
-      compile.pass_options["auto-shard"]["search"] = "true";
-      if (*data) compile.pass_options["apply-strategy"]["data-axes"] = data;
+      set_options(compile.pass_options, "auto-shard", {{"search", "true"}});
+      if (*data) set_options(compile.pass_options, "apply-strategy", {{"data-axes", data}});
       const auto made = driver::lower_module(m, compile);
       ASSERT_TRUE(made.ok()) << to_string(made.errors());
       const auto report = nlohmann::json::parse(made->report);
@@ -154,7 +156,7 @@ TEST(Plan, UnknownNamesAreRefused) {
   };
   EXPECT_EQ(refusal({.ranks = 2, .entry = "stop"}), "--entry: the module has no entry `stop`; did you mean `step`?");
   EXPECT_EQ(refusal({.ranks = 2, .axes = "dp,tp"}), "--axes names axes for a module without a mesh; this one has mesh pod");
-  EXPECT_EQ(refusal({.ranks = 2, .data_axis = "pd"}), "--data-axes: no axis of dp, tp is `pd`; did you mean `dp`?");
+  EXPECT_EQ(refusal({.ranks = 2, .data_axes = {"pd"}}), "--data-axes: no axis of dp, tp is `pd`; did you mean `dp`?");
   driver::PlanOptions tuned{.ranks = 2};
   tuned.compile.tuning_file = "nowhere.tuning";
   EXPECT_NE(refusal(tuned).find("nowhere.tuning"), std::string::npos) << refusal(tuned);
@@ -168,7 +170,6 @@ TEST(Plan, UnknownNamesAreRefused) {
     EXPECT_EQ(of_plain({.ranks = 2, .axes = list}),
               fmt::format("--axes: names of axes stand between commas; `{}` has an empty one", list));
   EXPECT_EQ(of_plain({.ranks = 4, .axes = "dp,dp"}), "--axes names dp twice");
-  EXPECT_EQ(of_plain({.ranks = 4, .axes = "dp,tp", .data_axis = "dp,dp"}), "--data-axes names dp twice");
 }
 
 // Rules lay weights out along an axis that the module has not heard of.
@@ -176,7 +177,7 @@ TEST(Plan, TensorParallelByRules) {
   ir::Module m = chain("dp=1");
   m.meshes.clear();
   driver::PlanOptions options{.ranks = 4, .axes = "dp,tp"};
-  options.compile.pass_options["apply-strategy"]["layouts"] = "w[02]=,tp;w[13]=tp,";
+  set_options(options.compile.pass_options, "apply-strategy", {{"layouts", "w[02]=,tp;w[13]=tp,"}});
   auto rows = driver::plan_of(m, options);
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
   EXPECT_EQ(rows->size(), 11u);
@@ -220,7 +221,7 @@ TEST(Plan, ASearchedRowForEveryMesh) {
   EXPECT_EQ(searched, 3);
   EXPECT_NE(driver::plan_text(*rows, driver::kNoLimit).find("\ndp=1,tp=4  auto "), std::string::npos);
   const int64_t p = kElements * kF32;
-  options.max_bytes = std::to_string(p);
+  options.max_bytes = {p};
   rows = driver::plan_of(m, options);
   ASSERT_TRUE(rows.ok()) << to_string(rows.errors());
   for (const driver::PlanRow& r : *rows) EXPECT_TRUE(!r.searched || r.state_bytes <= p) << r.mesh << ": " << r.state_bytes;
@@ -238,9 +239,9 @@ TEST(Plan, SearchedRowsAreWhatACompileWithTheirLimitFinds) {
   const auto all = static_cast<double>(searched().memory_bytes);
   int found = 0;
   for (double share : {0.9, 0.8, 0.7, 0.6}) {
-    options.max_bytes = std::to_string(static_cast<int64_t>(share * all));
+    options.max_bytes = {static_cast<int64_t>(share * all)};
     driver::CompileOptions compile{.target = "cpu", .max_bytes = options.max_bytes, .mesh = {"dp=4"}};
-    compile.pass_options["auto-shard"]["search"] = "true";
+    set_options(compile.pass_options, "auto-shard", {{"search", "true"}});
     auto made = driver::lower_module(m, compile);
     const driver::PlanRow row = searched();
     EXPECT_EQ(row.refusal, "");
@@ -251,7 +252,7 @@ TEST(Plan, SearchedRowsAreWhatACompileWithTheirLimitFinds) {
     EXPECT_LE(row.memory_bytes, static_cast<int64_t>(share * all));
   }
   EXPECT_GT(found, 0);
-  options.max_bytes = "1";
+  options.max_bytes = {1};
   EXPECT_NE(searched().refusal, "");
 }
 

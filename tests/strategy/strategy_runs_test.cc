@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tests/property/compare.h"
+#include "tests/pass_options.h"
 #include "tests/strategy/chain.h"
 #include "tests/strategy/trained.h"
 
@@ -14,8 +15,8 @@ using Options = std::map<std::string, std::string>;
 
 std::vector<Literal> trained_with(const ir::Module& m, Options options, const std::string& grad_sync = "") {
   driver::CompileOptions compile{.target = "cpu", .library = false, .jobs = 2};
-  if (!options.empty()) compile.pass_options["apply-strategy"] = std::move(options);
-  if (!grad_sync.empty()) compile.pass_options["partition"]["grad-sync"] = grad_sync;
+  if (!options.empty()) set_options(compile.pass_options, "apply-strategy", options);
+  if (!grad_sync.empty()) set_options(compile.pass_options, "partition", {{"grad-sync", grad_sync}});
   return trained(m, compile);
 }
 

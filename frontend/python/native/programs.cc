@@ -68,7 +68,7 @@ driver::CompileOptions options_of(const std::string& target, bool library, const
   driver::CompileOptions out;
   if (!target.empty()) out.target = target;
   out.library = library;
-  out.max_bytes = max_bytes;
+  if (!max_bytes.empty()) out.max_bytes = bytes_of(max_bytes, "max_bytes");
   return out;
 }
 
@@ -130,7 +130,7 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
     if (!spread.search) lay_out_results(m, layouts);
     driver::CompileOptions options = options_of(target, true, "");
     options.fuse = !check_nan;
-    if (spread.search) options.pass_options["auto-shard"]["search"] = "true";
+    options.pass_options.auto_shard.search = spread.search;
     std::vector<std::string> remarks;
     if (!spread.options.empty()) {
       set_spread(options, spread.options);
@@ -162,7 +162,7 @@ std::string why(const Bundle& bundle, const std::string& value) {
     named.set(std::make_shared<const ir::Function>(std::move(main)));
     ir::Module flat = value_or_throw(driver::simplify_module(named, cpu, {}, ir::Stage::kFlat));
     if (of.searched)
-      flat = value_or_throw(passes::run_passes(flat, {{"auto-shard", {{"search", "true"}}}}, ops::all_ops(), cpu)).module;
+      flat = value_or_throw(passes::run_passes(flat, {{"auto-shard", {.auto_shard = {.search = true}}}}, ops::all_ops(), cpu)).module;
     passes::PassContext context{ops::all_ops(), cpu};
     return value_or_throw(passes::explain_layout(flat, flat.entries[0].function, value, context));
   });
@@ -269,16 +269,16 @@ void bind_program(py::module_& m) {
                       const std::string& tuning) {
         ir::Module module = p.module();
         return without_lock([&] {
-          driver::PlanOptions options{.ranks = ranks, .entry = entry, .axes = axes, .data_axis = data_axis};
+          driver::PlanOptions options{.ranks = ranks, .entry = entry, .axes = axes};
+          check(passes::find_option("data-axes")->set(options.compile.pass_options, data_axis, "data_axes"));
+          options.data_axes = std::exchange(options.compile.pass_options.apply_strategy.data_axes, {});
           options.compile.target = target, options.compile.tuning_file = tuning;
-          options.max_bytes = max_bytes;
-          std::optional<int64_t> most = parse_bytes(max_bytes);
-          if (!most && !max_bytes.empty())
-            throw Error(error(Code::kBadOption, "max_bytes: `{}` is no number of {}", max_bytes, kByteUnits));
+          if (!max_bytes.empty()) options.max_bytes = bytes_of(max_bytes, "max_bytes");
           set_spread(options.compile, spread);
           std::vector<driver::PlanRow> rows = value_or_throw(driver::plan_of(module, options));
           for (driver::PlanRow& r : rows) r.refusal = with_arguments(std::move(r.refusal));
-          return std::make_pair(driver::plan_json(rows), with_arguments(driver::plan_text(rows, most.value_or(driver::kNoLimit))));
+          const int64_t most = options.max_bytes ? options.max_bytes->count : driver::kNoLimit;
+          return std::make_pair(driver::plan_json(rows), with_arguments(driver::plan_text(rows, most)));
         });
       });
 }

@@ -11,26 +11,38 @@
 
 namespace nabla::python {
 
+passes::Bytes bytes_of(const std::string& text, const std::string& option) {
+  passes::Bytes out;
+  if (!passes::option_text::read(text, out))
+    throw Error(passes::option_text::refused(option, passes::option_text::domain_of(out, 0, 0), text));
+  return out;
+}
+
+namespace {
+
+void set_option(passes::PassOptions& options, const std::string& name, const std::string& text, const std::string& spelled) {
+  const passes::PassOption* option = passes::find_option(name);
+  NABLA_CHECK(option != nullptr, "no pass has an option `{}`", name);
+  check(option->set(options, text, spelled));
+}
+
+}  // namespace
+
 void set_spread(driver::CompileOptions& options, const Spread& spread) {
-  static const std::map<std::string, const char*> passes = {
-      {"grad-sync", "partition"}, {"idle-axes", "propagate"},
-      {"reduce-dtype", "partition"},
-      {"reshard-after-forward", "regather"}, {"prefetch", "schedule-collectives"}};
+  const bool searched = spread.contains("auto-shard");
+  if (spread.contains("mesh"))
+    options.pass_options.propagate.idle_axes = searched ? passes::IdleAxes::kNote : passes::IdleAxes::kError;
   for (const auto& [name, value] : spread)
     if (name == "mesh")
-      options.mesh = {value}, options.pass_options["propagate"].emplace("idle-axes", "error");
+      options.mesh = {value};
     else if (name == "microbatches")
       options.microbatches = std::stoll(value);
     else if (name == "max-comm-bytes")
-      options.max_comm_bytes = value;
-    else if (name == "remat-bytes")
-      options.remat_bytes = value;
+      options.max_comm_bytes = bytes_of(value, name);
     else if (name == "deterministic")
       options.deterministic = true;
-    else if (name == "auto-shard")
-      options.pass_options[name]["search"] = value, options.pass_options["propagate"]["idle-axes"] = "note";
     else
-      options.pass_options[passes.contains(name) ? passes.at(name) : "apply-strategy"][name] = value;
+      set_option(options.pass_options, name == "auto-shard" ? "search" : name, value, name);
 }
 
 // Passes refuse all other options themselves if there is no mesh.
@@ -116,13 +128,11 @@ ir::Module with_strategy(const ir::Module& module, size_t arguments, const std::
                          std::vector<std::string>& remarks) {
   const ir::Module spread = value_or_throw(driver::spread_over_mesh(module, options));
   options.mesh.clear(), options.microbatches = 0;
-  auto found = options.pass_options.extract("apply-strategy");
-  if (found.empty()) return spread;
-  const std::map<std::string, std::string>& strategy = found.mapped();
-  auto layouts = strategy.find("layouts");
-  const std::string rules = layouts == strategy.end() ? "" : layouts->second;
-  AsProgram program = as_program(spread, state_of(spread, arguments, updates, rules), updates);
-  auto made = value_or_throw(passes::run_passes(program.module, {{"apply-strategy", strategy}}, ops::all_ops(),
+  passes::PassOptions given;
+  given.apply_strategy = std::exchange(options.pass_options.apply_strategy, {});
+  given.deterministic = options.deterministic;
+  AsProgram program = as_program(spread, state_of(spread, arguments, updates, given.apply_strategy.layouts), updates);
+  auto made = value_or_throw(passes::run_passes(program.module, {{"apply-strategy", given}}, ops::all_ops(),
                                                 value_or_throw(ir::find_target("cpu"))));
   for (std::string& remark : passes::remarks_of(made.reports)) remarks.push_back(std::move(remark));
   return as_function(made.module, program, spread.entries[0]);

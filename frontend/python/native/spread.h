@@ -13,6 +13,8 @@ namespace nabla::python {
 /// The values of these options by their names without dashes, such as {"zero": "1"}.
 using Spread = std::map<std::string, std::string>;
 
+/// A number of bytes. Throws E0901 with the name of the option for other texts.
+passes::Bytes bytes_of(const std::string& text, const std::string& option);
 void set_spread(driver::CompileOptions& options, const Spread& spread);
 /// Throws E0901 if an option needs a mesh, there is none, and no pass checks it.
 void check_spread(const ir::Module& module, const driver::CompileOptions& options, const Spread& spread);
