@@ -1,12 +1,11 @@
 // The options of all passes, as values. The struct of a pass lists its fields once. What reads and prints them, the options of
-// nablac, the keywords of Python and `nablac doc` follow from these lists.
+// nablac and `nablac doc` follow from these lists, and what Python's arguments say is read by them.
 //
 // An option is added here, and read in its pass from PassContext::options. Passes may read the options of other passes.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,22 +14,12 @@
 #include <type_traits>
 #include <vector>
 
+#include "passes/option_text.h"
 #include "runtime/base/diagnostic.h"
-#include "runtime/base/dtype.h"
 
 namespace nabla::passes {
 
-// ---- Kinds of values
-
-/// A number of bytes. In texts it may have a unit: "16MiB".
-struct Bytes {
-  int64_t count = 0;
-  bool operator==(const Bytes&) const = default;
-};
-/// Different names. In texts they stand between commas or semicolons.
-using Names = std::vector<std::string>;
-/// Sizes of symbols by their names. In texts "batch=1;8;len=16": a number without a name belongs to the name before it.
-using SizeLists = std::map<std::string, std::vector<int64_t>>;
+// ---- Choices
 
 /// State that programs for GPUs keep in the host's memory.
 enum class Offload : uint8_t { kNone, kOptimizer, kParameters, kAll };
@@ -250,9 +239,9 @@ struct PassOptions {
   ScheduleCollectivesOptions schedule_collectives;
   PlanMemoryOptions plan_memory;
 
-  bool deterministic = false;           ///< the same bits, whatever the number of ranks
-  bool keep_order = false;              ///< programs for several targets exchange the same, in the same order
-  Bytes max_gather_bytes{16 << 20};     ///< of one value that ranks may gather for an op that they cannot share
+  bool deterministic = false;        ///< the same bits, whatever the number of ranks
+  bool keep_order = false;           ///< programs for several targets exchange the same, in the same order
+  Bytes max_gather_bytes{16 << 20};  ///< of one value that ranks may gather for an op that they cannot share
 };
 
 // ---- Options by name
@@ -267,81 +256,6 @@ struct PassOption {
   std::function<Status(PassOptions&, const std::string& text, const std::string& spelled)> set;
 };
 
-/// The same as "batch=1;8" and "batch=1,8". E0901 with the name of the option for what is no list of sizes.
-Result<SizeLists> parse_sizes(const std::vector<std::string>& texts, const std::string& option);
-std::string print_sizes(const SizeLists& lists);
-
-namespace option_text {
-
-// One overload of each for every kind of value. `read` is false for texts that are no such value.
-std::string print(bool value);
-std::string print(int64_t value);
-std::string print(Bytes value);
-std::string print(const std::string& value);
-std::string print(const Names& value);
-std::string print(const SizeLists& value);
-bool read(std::string_view text, bool& value);
-bool read(std::string_view text, int64_t& value);
-bool read(std::string_view text, Bytes& value);
-bool read(std::string_view text, std::string& value);
-bool read(std::string_view text, Names& value);
-bool read(std::string_view text, SizeLists& value);
-std::string domain_of(bool, int64_t low, int64_t high);
-std::string domain_of(int64_t, int64_t low, int64_t high);
-std::string domain_of(Bytes, int64_t low, int64_t high);
-std::string domain_of(const std::string&, int64_t low, int64_t high);
-std::string domain_of(const Names&, int64_t low, int64_t high);
-std::string domain_of(const SizeLists&, int64_t low, int64_t high);
-/// "last, each or shares"
-std::string one_of(std::span<const std::string_view> names);
-/// The place of the name. -1: it is none of them.
-int place_of(std::string_view name, std::span<const std::string_view> names);
-bool in_range(int64_t value, int64_t low, int64_t high);
-Diagnostic refused(const std::string& spelled, const std::string& domain, const std::string& text);
-
-template <class T>
-concept Named = std::is_enum_v<T>;
-template <Named T>
-std::string print(T value) {
-  return std::string(names_of(value)[static_cast<size_t>(value)]);
-}
-template <Named T>
-bool read(std::string_view text, T& value) {
-  int place = place_of(text, names_of(value));
-  if (place >= 0) value = static_cast<T>(place);
-  return place >= 0;
-}
-template <Named T>
-std::string domain_of(T value, int64_t, int64_t) {
-  return one_of(names_of(value));
-}
-// An empty text is the value that is not there.
-template <class T>
-std::string print(const std::optional<T>& value) {
-  return value ? print(*value) : "";
-}
-template <class T>
-bool read(std::string_view text, std::optional<T>& value) {
-  if (text.empty()) return value.reset(), true;
-  T given{};
-  if (!read(text, given)) return false;
-  value = std::move(given);
-  return true;
-}
-template <class T>
-std::string domain_of(const std::optional<T>&, int64_t low, int64_t high) {
-  return domain_of(T{}, low, high);
-}
-
-template <class T>
-bool fits(const T& value, int64_t low, int64_t high) {
-  if constexpr (std::is_same_v<T, int64_t>) return in_range(value, low, high);
-  if constexpr (std::is_same_v<T, std::optional<int64_t>>) return !value || in_range(*value, low, high);
-  return true;
-}
-
-}  // namespace option_text
-
 /// The option by its place in PassOptions: `at(options)` is a reference to the value.
 template <class At>
 PassOption option_at(std::string_view name, std::string_view doc, Flag flag, int64_t low, int64_t high, At at) {
@@ -349,7 +263,7 @@ PassOption option_at(std::string_view name, std::string_view doc, Flag flag, int
   using T = std::remove_cvref_t<decltype(at(standard))>;
   PassOption out{std::string(name), std::string(doc), option_text::print(at(standard)),
                  option_text::domain_of(at(standard), low, high), flag, nullptr, nullptr};
-  out.text = [at](const PassOptions& o) { return option_text::print(at(const_cast<PassOptions&>(o))); };
+  out.text = [at](const PassOptions& o) { return option_text::print(at(o)); };
   out.set = [at, low, high, domain = out.domain](PassOptions& o, const std::string& text, const std::string& spelled) -> Status {
     T value{};
     if (!option_text::read(text, value) || !option_text::fits(value, low, high))
@@ -366,7 +280,7 @@ std::vector<PassOption> options_of(O PassOptions::*of_pass, std::vector<PassOpti
   std::vector<PassOption> out;
   auto add = [&](const auto& field) {
     out.push_back(option_at(field.name, field.doc, field.flag, field.low, field.high,
-                            [of_pass, member = field.member](PassOptions& o) -> auto& { return o.*of_pass.*member; }));
+                            [of_pass, member = field.member](auto& o) -> auto& { return o.*of_pass.*member; }));
   };
   std::apply([&](const auto&... field) { (add(field), ...); }, O::fields());
   for (PassOption& o : shared) out.push_back(std::move(o));
@@ -375,7 +289,7 @@ std::vector<PassOption> options_of(O PassOptions::*of_pass, std::vector<PassOpti
 /// An option that several passes have. `doc` says what it means for this one.
 template <class T>
 PassOption shared_option(std::string_view name, T PassOptions::*member, std::string_view doc, Flag flag = Flag::kNone) {
-  return option_at(name, doc, flag, 0, INT64_MAX, [member](PassOptions& o) -> auto& { return o.*member; });
+  return option_at(name, doc, flag, 0, INT64_MAX, [member](auto& o) -> auto& { return o.*member; });
 }
 
 }  // namespace nabla::passes

@@ -217,8 +217,9 @@ TEST(Options, RefuseWhatTheyCannotBe) {
   EXPECT_EQ(refusal("auto-shard{search=yes}"), "auto-shard: search is true or false, not `yes`");
   EXPECT_EQ(refusal("schedule-collectives{prefetch=-1}"),
             "schedule-collectives: prefetch is a whole number of at least 0, not `-1`");
-  EXPECT_EQ(refusal("plan-memory{max-bytes=few}"),
-            "plan-memory: max-bytes is a number of bytes, such as 64MiB, not `few`");
+  for (const char* text : {"few", "12 mb", "-1"})
+    EXPECT_EQ(refusal(fmt::format("plan-memory{{max-bytes={}}}", text).c_str()),
+              fmt::format("plan-memory: max-bytes is a number of bytes, such as 64MiB, not `{}`", text));
   EXPECT_EQ(refusal("specialise{sizes=8}"), "specialise: sizes is a list of sizes such as batch=1,8,32, not `8`");
 }
 
