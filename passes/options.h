@@ -111,7 +111,8 @@ struct PropagateOptions {
 
   static auto fields() {
     return std::tuple(OptionField{"idle-axes", &PropagateOptions::idle_axes,
-                                  "error: an axis of several ranks over which nothing is sharded is refused; note, the default: a remark says so"});
+                                  "error: an axis of several ranks over which nothing is sharded is refused; note, the default: a "
+                                  "remark says so"});
   }
 };
 
@@ -193,7 +194,8 @@ struct RecomputeOptions {
   std::optional<Bytes> remat_bytes;
 
   static auto fields() {
-    return std::tuple(OptionField{"remat-bytes", &RecomputeOptions::remat_bytes, "what state and temporaries of an entry may need: values are computed again instead of kept",
+    return std::tuple(OptionField{"remat-bytes", &RecomputeOptions::remat_bytes,
+                                  "what state and temporaries of an entry may need: values are computed again instead of kept",
                                   Flag::kProgram});
   }
 };
@@ -207,7 +209,8 @@ struct ScheduleCollectivesOptions {
     using O = ScheduleCollectivesOptions;
     return std::tuple(
         OptionField{"overlap", &O::overlap, "false: they stay where they are"},
-        OptionField{"overlap-bytes", &O::overlap_bytes, "bytes by which temporaries may grow so that collectives start earlier", Flag::kRanks},
+        OptionField{"overlap-bytes", &O::overlap_bytes,
+                    "bytes by which temporaries may grow so that collectives start earlier", Flag::kRanks},
         OptionField{"prefetch", &O::prefetch,
                     "gathers of parameters that are under way ahead of their use; 0: each at its use; empty: as their times say",
                     Flag::kRanks});

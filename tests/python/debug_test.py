@@ -273,7 +273,7 @@ def test_check_nan_passes_masks_of_infinities():
         np.testing.assert_allclose(checked.numpy(), f(scores, nb.asarray(m)).numpy(), rtol=1e-6)
     attention = nb.jit(lambda q: nb.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True), check_nan=True)
     assert np.isfinite(attention(q).numpy()).all()
-    with pytest.raises(nb.Error, match="(?s)E0708.*`sub`.*4 NaNs"):  # a row without a key
+    with pytest.raises(nb.Error, match="E0708.*has 1 NaN"):  # a row without a key
         nb.jit(cases[0][0], check_nan=True)(scores, nb.asarray(mask & (np.arange(4)[:, None] > 0)))
 
 
