@@ -223,6 +223,7 @@ TEST_F(FakeDriver, CodeOfAnotherChipOrOfANewerCudaIsRefused) {
   EXPECT_EQ(load(header(80 << 8, 8)), "CUDA_ERROR_NO_BINARY_FOR_GPU");
   EXPECT_EQ(load(header(100 << 8, 8)), "CUDA_ERROR_NO_BINARY_FOR_GPU");
   EXPECT_EQ(load(header(80, 7)), "CUDA_ERROR_NO_BINARY_FOR_GPU");
+  setenv("NABLA_FAKE_CUDA_VERSION", "13000", 1);
   EXPECT_EQ(load("//\n.version 9.1\n.target sm_80\n"), "CUDA_ERROR_UNSUPPORTED_PTX_VERSION");
   setenv("NABLA_FAKE_CUDA_VERSION", "12040", 1);
   EXPECT_EQ(load(header(90 << 8, 8)), "CUDA_ERROR_INVALID_IMAGE");
