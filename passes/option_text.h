@@ -1,5 +1,5 @@
-// Values of options as texts: in steps of a pipeline, on command lines and in errors. An enumeration has its names by an overload of
-// `names_of`.
+// Reads and prints the values of options: in steps of a pipeline, on command lines and in errors. An enumeration gives the names of
+// its values by an overload of `names_of`.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,16 @@ struct Bytes {
 };
 /// Different names. In texts they stand between commas or semicolons.
 using Names = std::vector<std::string>;
-/// Sizes of symbols by their names. In texts "batch=1;8;len=16": a number without a name belongs to the name before it.
+/// The sizes to specialise for, by the name of the symbol. The text is "batch=1;8;len=16"; a number without a name belongs to the
+/// last name before it.
 using SizeLists = std::map<std::string, std::vector<int64_t>>;
 
-/// Texts with commas or semicolons. E0901 with the name of the option for what is no list of sizes.
+/// Reads lists whose items stand between commas or semicolons. E0901, which names the option, if a text is no such list.
 Result<SizeLists> parse_sizes(const std::vector<std::string>& texts, const std::string& option);
 
 namespace option_text {
 
-// One overload of each for every kind of value. `read` is false for texts that are no such value.
+// Each kind of value has one overload of `print`, `read` and `domain_of`. `read` returns false if the text is no such value.
 std::string print(bool value);
 std::string print(int64_t value);
 std::string print(Bytes value);
@@ -52,7 +53,7 @@ std::string domain_of(const Names&, int64_t low, int64_t high);
 std::string domain_of(const SizeLists&, int64_t low, int64_t high);
 /// "last, each or shares"
 std::string one_of(std::span<const std::string_view> names);
-/// The place of the name. -1: it is none of them.
+/// The index of the name in `names`, or -1 if it is not there.
 int place_of(std::string_view name, std::span<const std::string_view> names);
 bool in_range(int64_t value, int64_t low, int64_t high);
 Diagnostic refused(const std::string& spelled, const std::string& domain, const std::string& text);
@@ -73,7 +74,7 @@ template <Named T>
 std::string domain_of(T value, int64_t, int64_t) {
   return one_of(names_of(value));
 }
-// An empty text is the value that is not there.
+// An empty text stands for an option without a value.
 template <class T>
 std::string print(const std::optional<T>& value) {
   return value ? print(*value) : "";

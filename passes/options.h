@@ -1,7 +1,7 @@
-// The options of all passes, as values. The struct of a pass lists its fields once. What reads and prints them, the options of
-// nablac and `nablac doc` follow from these lists, and what Python's arguments say is read by them.
+// The options of all passes, as values. The struct of each pass lists its fields in `fields()`. The options of nablac, the texts of
+// `nablac doc` and the reading of Python's arguments all follow from these lists.
 //
-// An option is added here, and read in its pass from PassContext::options. Passes may read the options of other passes.
+// To add an option, add a field here and read it in the pass from PassContext::options. A pass may read the options of another.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +21,34 @@ namespace nabla::passes {
 
 // ---- Choices
 
-/// State that programs for GPUs keep in the host's memory.
+/// The state that programs for GPUs keep in the memory of the host.
 enum class Offload : uint8_t { kNone, kOptimizer, kParameters, kAll };
 std::span<const std::string_view> names_of(Offload);
-/// What becomes of values in the middle of a program whose layouts are searched.
+/// Where the layouts of intermediate values come from after a search: from the search, or from propagation.
 enum class SearchedValues : uint8_t { kFound, kPropagated };
 std::span<const std::string_view> names_of(SearchedValues);
-/// What is said of an axis of the mesh along which ranks do not share anything.
+/// What the compiler does about a mesh axis over which nothing is sharded: it prints a note, or refuses the program.
 enum class IdleAxes : uint8_t { kNote, kError };
 std::span<const std::string_view> names_of(IdleAxes);
-/// When ranks exchange the sums of microbatches: after the last one, in each, or in each those of which they keep shares.
+/// When ranks exchange the gradients of microbatches: after the last microbatch, or in each of them. With kShares, each microbatch
+/// exchanges the gradients of which a rank keeps only a share, and the others are exchanged after the last one.
 enum class GradSync : uint8_t { kLast, kEach, kShares };
 std::span<const std::string_view> names_of(GradSync);
-/// The type of the sums that ranks exchange: as the program says, or one of these.
+/// The type to which sums are rounded before ranks exchange them. With kAsProgram they keep the type that the program gives them.
 enum class ReduceDType : uint8_t { kAsProgram, kF32, kBF16, kF16 };
 std::span<const std::string_view> names_of(ReduceDType);
-/// What a kernel computes: as much as fits, or one op.
+/// Whether a kernel computes as many ops as can be fused, or a single one.
 enum class KernelsOf : uint8_t { kFused, kOp };
 std::span<const std::string_view> names_of(KernelsOf);
 
 // ---- Fields
 
-/// Whether nablac has the option as `--NAME`, and of which modules.
+/// Which commands of nablac have the option as `--NAME`.
 enum class Flag : uint8_t {
-  kNone,
-  kLayout,   ///< lays values out: of modules for several ranks, and of `nablac why`
-  kRanks,    ///< of modules for several ranks
-  kProgram,  ///< of every module
+  kNone,     ///< no command has it
+  kLayout,   ///< `nablac why`, and commands that compile; it needs a module for several ranks
+  kRanks,    ///< commands that compile; it needs a module for several ranks
+  kProgram,  ///< commands that compile, for every module
 };
 
 /// An option of a pass with the options `O`. A number lies in [low, high].
@@ -71,6 +72,7 @@ struct ApplyStrategyOptions {
   int64_t zero = 0;
   Offload offload = Offload::kNone;
 
+  bool operator==(const ApplyStrategyOptions&) const = default;
   static auto fields() {
     using O = ApplyStrategyOptions;
     return std::tuple(
@@ -226,7 +228,7 @@ struct PlanMemoryOptions {
   }
 };
 
-/// All of them. Those at the end are read by several passes, whose rows (passes/registry.cc) say what they mean there.
+/// The options of all passes. Several passes read those at the end; their rows in passes/registry.cc say what each pass does with them.
 struct PassOptions {
   ApplyStrategyOptions apply_strategy;
   AutoShardOptions auto_shard;
@@ -244,7 +246,7 @@ struct PassOptions {
 
   bool deterministic = false;        ///< the same bits, whatever the number of ranks
   bool keep_order = false;           ///< programs for several targets exchange the same, in the same order
-  Bytes max_gather_bytes{16 << 20};  ///< of one value that ranks may gather for an op that they cannot share
+  Bytes max_gather_bytes{16 << 20};  ///< the largest value that ranks may gather for an op that cannot be sharded
 };
 
 // ---- Options by name
@@ -252,14 +254,14 @@ struct PassOptions {
 /// An option of one pass.
 struct PassOption {
   std::string name, doc, default_value;
-  std::string domain;  ///< what it may be, in words: "true or false"
+  std::string domain;  ///< the values that are allowed, in words: "true or false"
   Flag flag = Flag::kNone;
   std::function<std::string(const PassOptions&)> text;
-  /// Sets the option to what the text says. E0901 for other texts, in which the option is called `spelled`.
+  /// Sets the option from its text. E0901 if the text is no allowed value; the error calls the option `spelled`.
   std::function<Status(PassOptions&, const std::string& text, const std::string& spelled)> set;
 };
 
-/// The option by its place in PassOptions: `at(options)` is a reference to the value.
+/// Describes the option whose value `at(options)` refers to.
 template <class At>
 PassOption option_at(std::string_view name, std::string_view doc, Flag flag, int64_t low, int64_t high, At at) {
   PassOptions standard;
@@ -277,7 +279,7 @@ PassOption option_at(std::string_view name, std::string_view doc, Flag flag, int
   return out;
 }
 
-/// The options of a pass, of which PassOptions has a struct, and those that it shares with others.
+/// Describes the options of a pass: the fields of its struct, followed by those that it shares with other passes.
 template <class O>
 std::vector<PassOption> options_of(O PassOptions::*of_pass, std::vector<PassOption> shared = {}) {
   std::vector<PassOption> out;
@@ -289,7 +291,7 @@ std::vector<PassOption> options_of(O PassOptions::*of_pass, std::vector<PassOpti
   for (PassOption& o : shared) out.push_back(std::move(o));
   return out;
 }
-/// An option that several passes have. `doc` says what it means for this one.
+/// Describes an option that several passes have. `doc` says what this pass does with it.
 template <class T>
 PassOption shared_option(std::string_view name, T PassOptions::*member, std::string_view doc, Flag flag = Flag::kNone) {
   return option_at(name, doc, flag, 0, INT64_MAX, [member](auto& o) -> auto& { return o.*member; });

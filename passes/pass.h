@@ -20,7 +20,7 @@ struct PassContext {
   const ir::OpTable& ops;
   const ir::Target& target;
   PassOptions options = {};
-  /// Lines for the report: decisions that a user may ask about ("state leaf w: updated in place").
+  /// Lines for the report. Each tells a decision that a user may ask about: "state leaf w: updated in place".
   std::vector<std::string> remarks = {};
   /// A second result of the pass, of a type that its header declares (FoundPlan of auto_shard). It is empty for most passes.
   std::any found = {};
@@ -28,7 +28,7 @@ struct PassContext {
 
 using PassFn = Result<ir::Module> (*)(const ir::Module&, PassContext&);
 
-/// What a pass did, in a run of the manager.
+/// What a pass did when the manager ran it.
 struct PassReport {
   std::string pass;
   double seconds;  ///< of the pass itself, without verification
@@ -47,10 +47,10 @@ struct Pass {
   PassFn run;
 };
 
-/// Every pass there is, in the order of the pipeline.
+/// All passes, in the order of the pipeline.
 std::span<const Pass> all_passes();
 const Pass* find_pass(std::string_view name);
-/// The option of the first pass that has one of this name. Null: none has.
+/// The option with this name, of the first pass that has one. Null if no pass has it.
 const PassOption* find_option(std::string_view name);
 
 }  // namespace nabla::passes

@@ -11,8 +11,8 @@
 
 namespace nabla::passes {
 
-/// Sets an option of a pass to what a text says. E0405 for an unknown option, E0901 for what it cannot be, in which it is called
-/// `spelled`.
+/// Sets an option of a pass from its text. E0405 if the pass has no such option. E0901 if the text is no allowed value; the error
+/// calls the option `spelled`.
 Status set_option(PassOptions& options, const Pass& pass, const std::string& name, const std::string& text,
                   const std::string& spelled);
 
@@ -20,20 +20,20 @@ Status set_option(PassOptions& options, const Pass& pass, const std::string& nam
 struct Step {
   std::string pass;
   PassOptions options = {};
-  /// As on the command line: `plan-memory{max-bytes=1000}`, with the options of the pass that are not as by default.
+  /// The step as on the command line: `plan-memory{max-bytes=1000}`. Options that have their default value are left out.
   std::string str() const;
 };
 
-/// E0101 when the text is no `NAME` or `NAME{OPTION=VALUE,...}`, E0108 for an option that is given twice, E0405 for unknown names
-/// and E0901 for values that an option cannot have. A value with commas stands between double quotes.
+/// Reads `NAME` or `NAME{OPTION=VALUE,...}`. A value with commas stands between double quotes. E0101 if the text has another form,
+/// E0108 if an option is given twice, E0405 for unknown names, and E0901 for values that the option does not allow.
 Result<Step> parse_step(std::string_view text);
 /// The steps of default_pipeline() that a module at this stage has before it, up to the last that leaves it at `to`.
 std::vector<Step> default_steps(ir::Stage from, ir::Stage to = ir::Stage::kPlanned);
 
-/// Those that lay a local program out: from `prepare` to a planned module.
+/// The steps that lower a local module to a planned one; `prepare` is the first.
 std::vector<Step> lowering_steps();
 
-/// What the caller wants to see and how. Every callback may be empty.
+/// What the manager checks and shows for its caller. Every callback may be empty.
 struct ManagerOptions {
   /// Checks a module: before the first pass and after each one. ir::verify in the product.
   std::function<Status(const ir::Module&)> verify;
@@ -71,8 +71,8 @@ struct SetResult {
   std::vector<PassReport> reports;  ///< of each pass one per class
 };
 
-/// Runs the steps on the module of every class, each pass on all of them before the next: what `local` modules go
-/// through. Errors as above, with the class's name where there are several.
+/// Runs the steps on the modules of all classes of ranks. Each pass runs on every module before the next pass starts. The errors are
+/// those above; if there are several classes, they name the class.
 Result<SetResult> run_passes(const ir::ProgramSet& set, const std::vector<Step>& steps, const ir::OpTable& ops,
                              const ir::Target& target, const ManagerOptions& options = {});
 

@@ -215,9 +215,16 @@ TEST(Options, RefuseWhatTheyCannotBe) {
               fmt::format("apply-strategy: data-axes is a list of different names, such as dp,tp, not `{}`", list));
   EXPECT_EQ(refusal("partition{reduce-dtype=f8}"), "partition: reduce-dtype is f32, bf16 or f16, not `f8`");
   EXPECT_EQ(refusal("auto-shard{search=yes}"), "auto-shard: search is true or false, not `yes`");
-  EXPECT_EQ(refusal("schedule-collectives{prefetch=-1}"),
-            "schedule-collectives: prefetch is a whole number of at least 0, not `-1`");
-  for (const char* text : {"few", "12 mb", "-1"})
+  for (const char* text : {"-1", "two", "1.5", "99999999999999999999"})
+    EXPECT_EQ(refusal(fmt::format("schedule-collectives{{prefetch={}}}", text).c_str()),
+              fmt::format("schedule-collectives: prefetch is a whole number of at least 0, not `{}`", text));
+  EXPECT_EQ(refusal("auto-shard{values=mine}"), "auto-shard: values is found or propagated, not `mine`");
+  EXPECT_EQ(refusal("regather{reshard-after-forward=maybe}"), "regather: reshard-after-forward is true or false, not `maybe`");
+  EXPECT_EQ(refusal("bucket-collectives{bucket-bytes=-1}"),
+            "bucket-collectives: bucket-bytes is a number of bytes, such as 64MiB, not `-1`");
+  EXPECT_EQ(refusal("apply-strategy{data-axes=\"dp,,tp\"}"),
+            "apply-strategy: data-axes is a list of different names, such as dp,tp, not `dp,,tp`");
+  for (const char* text : {"few", "many", "12 mb", "-1"})
     EXPECT_EQ(refusal(fmt::format("plan-memory{{max-bytes={}}}", text).c_str()),
               fmt::format("plan-memory: max-bytes is a number of bytes, such as 64MiB, not `{}`", text));
   EXPECT_EQ(refusal("specialise{sizes=8}"), "specialise: sizes is a list of sizes such as batch=1,8,32, not `8`");

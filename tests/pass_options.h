@@ -12,7 +12,7 @@ namespace nabla {
 
 using OptionTexts = std::map<std::string, std::string>;
 
-/// Sets options of a pass. What the pass refuses is a test failure.
+/// Sets options of a pass. The test fails if the pass refuses one.
 inline void set_options(passes::PassOptions& options, const std::string& pass, const OptionTexts& texts) {
   for (const auto& [name, text] : texts) {
     Status set = passes::set_option(options, *passes::find_pass(pass), name, text, name);

@@ -59,9 +59,7 @@ void add_plan(CLI::App& app, const Streams& streams, Action& action) {
   args->spread.add_rules(*command);
   auto set_data_axes = [args](const std::string& text) {
     passes::PassOptions read;
-    const passes::PassOption& option = *passes::find_option("data-axes");
-    if (!option.set(read, text, option.name).ok())
-      throw CLI::ValidationError("--data-axes", fmt::format("`{}` is not {}", text, option.domain));
+    set_from_flag(read, *passes::find_option("data-axes"), "--data-axes", text);
     args->options.data_axes = read.apply_strategy.data_axes;
   };
   command->add_option_function<std::string>("--data-axes", set_data_axes,

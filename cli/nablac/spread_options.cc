@@ -13,10 +13,13 @@
 
 namespace nabla::cli {
 
+void set_from_flag(passes::PassOptions& options, const passes::PassOption& option, const std::string& flag, const std::string& text) {
+  if (!option.set(options, text, flag).ok()) throw CLI::ValidationError(flag, fmt::format("`{}` is not {}", text, option.domain));
+}
+
 CLI::Option* SpreadOptions::add(CLI::App& command, const std::string& flag, const passes::PassOption& option) {
   auto set = [this, flag, &option](const std::string& text) {
-    if (!option.set(options_.pass_options, text, flag).ok())
-      throw CLI::ValidationError(flag, fmt::format("`{}` is not {}", text, option.domain));
+    set_from_flag(options_.pass_options, option, flag, text);
     if (option.flag != passes::Flag::kProgram) note(flag);
   };
   std::string standard = option.default_value.empty() ? "" : fmt::format(" [{}]", option.default_value);
@@ -83,7 +86,6 @@ void SpreadOptions::add_rules(CLI::App& command) {
 
 void SpreadOptions::add_offload(CLI::App& command) { add(command, "--offload", *passes::find_option("offload")); }
 
-// An option of the driver that is a number of bytes.
 void add_bytes(CLI::App& command, const std::string& flag, const std::string& doc, std::function<void(passes::Bytes)> set) {
   auto read = [set = std::move(set)](const std::string& text) { set({parse_bytes(text).value_or(0)}); };
   command.add_option_function<std::string>(flag, read, fmt::format("{}: {}", doc, kByteUnits))->check(number_of_bytes());

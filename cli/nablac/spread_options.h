@@ -1,4 +1,4 @@
-// Options that say how a program is spread over ranks, which several commands share.
+// The options that spread a program over ranks. Several commands have them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,36 +9,38 @@
 
 namespace nabla::cli {
 
-/// An option of the driver that is a number of bytes, which `set` gets.
+/// Reads the text of a flag into an option of a pass. A text that the option does not allow is an error of the command line.
+void set_from_flag(passes::PassOptions& options, const passes::PassOption& option, const std::string& flag, const std::string& text);
+/// Adds an option of the driver that is a number of bytes. `set` receives it.
 void add_bytes(CLI::App& command, const std::string& flag, const std::string& doc, std::function<void(passes::Bytes)> set);
 
-/// Options for modules that ranks share.
+/// The options for modules that several ranks run.
 class SpreadOptions {
  public:
   explicit SpreadOptions(driver::CompileOptions& options) : options_(options) {}
   SpreadOptions(const SpreadOptions&) = delete;
 
-  /// The option of a pass, with the description and the default of the pass's own.
+  /// Adds an option of a pass, with its description and its default value.
   CLI::Option* add(CLI::App& command, const std::string& flag, const passes::PassOption& option);
-  /// All with this flag.
+  /// Adds all options of passes that have this flag.
   void add_options_of_passes(CLI::App& command, passes::Flag flag);
   /// --layout; --microbatches.
   void add_rules(CLI::App& command);
   void add_microbatches(CLI::App& command);
   /// --offload, which needs no ranks.
   void add_offload(CLI::App& command);
-  /// --max-bytes, which needs none either, and which found layouts keep.
+  /// --max-bytes, which needs no ranks either. A search finds only layouts that keep it.
   void add_max_bytes(CLI::App& command);
   /// --offload, --mesh, --allow-idle-axes, --layout, --data-axes, --zero, --zero-axes, --microbatches and --auto-shard: the
   /// layouts of values.
   void add_layouts(CLI::App& command);
-  /// These, --auto-shard-plan, and all other options of passes for ranks.
+  /// The options of add_layouts, --auto-shard-plan, and all other options of passes for ranks.
   void add_all(CLI::App& command);
-  /// Writes what --auto-shard-plan asks for.
+  /// Writes the file of --auto-shard-plan, if it was given.
   Status write_plan(const std::vector<passes::PassReport>& reports) const;
   const std::string& plan_file() const { return plan_file_; }
   void note(const std::string& flag) { given_.push_back(flag); }
-  /// E0901 where options are given of which the module makes nothing.
+  /// E0901 if an option is given that has no effect on the module.
   Status check(const ir::Module& module) const;
 
  private:

@@ -67,6 +67,7 @@ Result<ir::Module> with_strategy(const ir::Module& module, const passes::ApplySt
     given.apply_strategy.data_axes = options.data_axes;
     NABLA_TRY(apply(options.data_axes == passes::Names{"mb"} ? "--microbatches" : "--data-axes"));
   }
+  if (given.apply_strategy == options) return out;
   given.apply_strategy = options;
   NABLA_TRY(apply("--zero"));
   return out;

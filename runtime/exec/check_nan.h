@@ -1,5 +1,5 @@
-// Stops a run at the first instruction that makes NaN or infinity (nabla-run --check-nan). Infinities of masks pass:
-// those of kernels with an infinite constant or which only move numbers, and -infinity where an operand has it too.
+// Stops a run at the first instruction that makes NaN or infinity (nabla-run --check-nan). Infinities of masks are allowed: those that
+// a kernel with an infinite constant writes, those that a kernel only moves, and -infinity if an operand of the kernel has it.
 #pragma once
 
 #include <cstdint>
@@ -17,36 +17,36 @@ struct Operand {
   DType dtype = DType::kU8;
   bool written = false;
   int64_t bytes = 0;
-  bool infinite = false;  ///< of what is written: format::Kernel::infinite
+  bool infinite = false;  ///< format::Kernel::infinite of the kernel that writes it
 };
 
-/// The operands of an instruction of the program at the sizes of a table; none for loops and branches. `launched`:
-/// those of the fallback of a library call.
+/// The operands of an instruction, with the sizes that `table` holds. Loops and branches have none. With `launched`, a library call
+/// gives the operands of its fallback kernel.
 std::vector<Operand> operands_of(const format::Program& program, const format::Instruction& instruction,
                                  const std::vector<int64_t>& table, bool launched);
-/// E0901 when the program does not say what its instructions touch, as those of older compilers.
+/// E0901 if the program does not list the operands of its instructions. Programs of older compilers do not.
 Status check_operands_known(const format::Program& program, const std::string& what);
 
-/// Where an instruction comes from; null: unknown.
+/// The source location of an instruction, or null if it is unknown.
 LocationRef location_of(const format::Program& program, const format::Instruction& instruction);
 
 class Engine;
 
-/// Looks at the slots of one step before and after it runs.
+/// Examines the slots of one step before and after it runs.
 class NanCheck {
  public:
   /// `engine` shows what lies at the slots; it outlives the object.
   explicit NanCheck(Engine& engine) : engine_(engine) {}
   /// Keeps the ranges of operands that the step may overwrite.
   void before(const std::vector<Operand>& operands, void* const* slots);
-  /// False when a floating result holds NaN, or an infinity that is not of a mask.
+  /// False if a floating result holds NaN, or an infinity that does not come from a mask.
   bool after(const std::vector<Operand>& operands, void* const* slots);
   bool found() const { return found_; }
   /// E0708: the result that `after` refused, and the ranges of the operands. `found` is false then.
   Diagnostic report(const format::Program& program, const std::string& entry, const format::Instruction& instruction);
 
  private:
-  /// Of floating elements; min and max of those that are not NaN.
+  /// Statistics of floating elements. `min` and `max` leave out NaN.
   struct Range {
     int64_t size = 0, nans = 0, infinities = 0;
     int64_t first = -1, first_nan = -1;  ///< the first that is not finite, and the first NaN; -1: none

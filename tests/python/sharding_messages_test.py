@@ -351,7 +351,8 @@ def test_options_have_their_names_in_python(tmp_path, options, text):
     (dict(path="a\0b"), "compile_bundle: path names a file, got 'a.x00b'"),
     (dict(max_bytes=""), "max_bytes is a number of bytes, such as 64MiB, not `nothing`"),
     (dict(remat_bytes=""), "remat_bytes is a number of bytes, such as 64MiB, not `nothing`"),
-    (dict(mesh={"dp": 2}, data_axes="dp", microbatches=1 << 21), "microbatches: 2097152 is not in the range"),
+    (dict(mesh={"dp": 2}, data_axes="dp", microbatches=1 << 21),
+     "microbatches: 2097152 is not in the range 1 to 1048576"),
 ])
 def test_arguments_of_other_types_are_named(tmp_path, options, text):
     options = dict({"path": tmp_path / "p.nbundle"}, **options)

@@ -128,6 +128,7 @@ ir::Module with_strategy(const ir::Module& module, size_t arguments, const std::
                          std::vector<std::string>& remarks) {
   const ir::Module spread = value_or_throw(driver::spread_over_mesh(module, options));
   options.mesh.clear(), options.microbatches = 0;
+  if (options.pass_options.apply_strategy == passes::ApplyStrategyOptions()) return spread;
   passes::PassOptions given;
   given.apply_strategy = std::exchange(options.pass_options.apply_strategy, {});
   given.deterministic = options.deterministic;

@@ -1,4 +1,4 @@
-// Ops that ranks share in another way than by cutting their factors: one row per op.
+// How ranks compute ops that cannot be sharded by splitting their factors alone. There is one row per op.
 #pragma once
 
 #include <functional>
@@ -14,16 +14,17 @@
 
 namespace nabla::passes {
 
-/// What a rank adds to a sum over ranks when the sum is to be another rank's value: as many zeros as `like` has elements.
-/// Of floats they are -0.0, because -0.0 + 0.0 is 0.0 and the sum would lose the sign of a -0.0.
+/// What a rank contributes to a sum over ranks that has to be equal to the value of another rank: a tensor of zeros, with the shape
+/// of `like`. Zeros of floats are -0.0, because -0.0 + 0.0 is 0.0 and the sum would lose the sign of a -0.0.
 ir::Val no_addend(ir::Val like);
-/// The same of a lookup's elements, which no rank has where the node fills with zeros what is out of range: these are 0.0.
+/// The same for the elements of a lookup. If the node fills elements that are out of range with zeros, no rank has them, and the
+/// zeros are 0.0.
 ir::Val no_addend_of(const ir::Node& lookup, ir::Val found);
-/// The value on the ranks that come first along the axes, zeros on the others: a sum over them has it once.
+/// The value on the first rank along the axes, and zeros on the others, so that a sum over the axes counts the value once.
 ir::Val on_first_of(ir::Val value, const RankSymbols& rank, const ir::Axes& axes);
 
-/// How ranks share a node that looks rows of a table up, or adds into them, as factors: rows that are looked up are summed
-/// over the ranks that have the table's parts, and what is added over those that have the updates'. Nothing of other nodes.
+/// The factors of a node that looks up rows of a table or adds to them; nothing for other nodes. A lookup is summed over the ranks
+/// that hold parts of the table. An addition is summed over the ranks that hold parts of the updates.
 std::optional<ir::Factors> factors_by_rows(const ir::Function& f, const ir::Node& n);
 
 /// A node under partition.
@@ -35,7 +36,7 @@ struct RuleContext {
   const std::vector<ir::Axes>& axes;  ///< of every factor, where the node is split by its factors alone
   const ir::Mesh& mesh;
   const RankSymbols& rank;
-  bool deterministic;  ///< rules that combine in an order of ranks do not serve
+  bool deterministic;  ///< rules whose results depend on the number of ranks must not be used
   ir::FunctionBuilder& b;                                         ///< of the local function
   std::function<const Layout&(size_t operand)> layout;            ///< that an operand has
   std::function<Layout(size_t result)> wanted;                    ///< without pending
@@ -45,7 +46,7 @@ struct RuleContext {
   std::function<ir::FunctionRef(ir::Function)> define;            ///< adds a function to the local module, under a new name
 };
 
-/// What a rule makes of a node: its results, and what it costs.
+/// The results that a rule gives a node, and the bytes that they cost.
 struct Ruled {
   std::vector<Layout> layouts;  ///< of the results
   double bytes = 0;             ///< sent by a rank, until the results are as they are wanted
@@ -57,24 +58,24 @@ struct TensorDim {
   bool result;
   size_t index, dim;
 };
-/// Dimensions that lie along the same axes where the rule is to serve, though no factor that can be split has both:
-/// propagation hands axes from one to the others.
+/// Groups of dimensions that have to be sharded over the same axes for the rule to be usable, although no factor that can be split
+/// has them all. Propagation copies the axes of one to the others.
 using Ties = std::vector<std::vector<TensorDim>>;
 
 struct OpRule {
   const char* op;
   std::optional<Ruled> (*rule)(const RuleContext&);  ///< nothing where it does not fit the node
   Ties (*ties)(const ir::TypedOp&);                  ///< null: none
-  const char* doc;                                   ///< how ranks share the op
+  const char* doc;                                   ///< how ranks compute the op together
   bool reorders = false;  ///< floating-point numbers are combined in another order than by one rank
 };
 /// All of them, by name.
 std::span<const OpRule> op_rules();
-/// Null: the op has no rule of its own.
+/// Null if the op has no rule of its own.
 const OpRule* rule_of(std::string_view op);
 
-/// The rule of the op, or the exchange that serves every op with another dimension to be cut along: whichever sends
-/// fewer bytes. Nothing where neither fits: then the node is split by its factors.
+/// Chooses between the rule of the op and an exchange that shards another dimension, which every op can use: the one that sends
+/// fewer bytes. Nothing if neither fits; the node is then split by its factors.
 std::optional<Ruled> by_rule(const RuleContext& context);
 
 }  // namespace nabla::passes
