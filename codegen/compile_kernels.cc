@@ -105,7 +105,8 @@ Result<TargetCode> compile_gpu(const ir::Module& module, const ir::Target& targe
       for (const CudaKernelFacts& facts : binary.objects[k.source].kernels)
         if (facts.name == grid.symbol)
           for (const std::string& text : facts.advice)
-            out.remarks.push_back(fmt::format("kernel {} for {} is slower than it could be: {}", grid.symbol, target.name, text));
+            out.remarks.push_back({ir::RemarkKind::kSlowKernel, grid.symbol,
+                                   fmt::format("kernel {} for {} is slower than it could be: {}", grid.symbol, target.name, text)});
   }
   for (size_t i = 0; i < binary.objects.size(); ++i) {
     out.code_bytes += binary.objects[i].bytes.size();

@@ -8,6 +8,7 @@
 #include "codegen/toolchain.h"
 #include "ir/kernel_ir/tensor_map.h"
 #include "ir/module.h"
+#include "ir/remark.h"
 #include "ir/target.h"
 
 namespace nabla::codegen {
@@ -36,7 +37,7 @@ struct TargetCode {
   std::vector<std::pair<std::string, std::string>> members;
   size_t code_bytes = 0;
   int cuda = 0;  ///< 13000: of a GPU target, compiled by NVRTC 13.0
-  std::vector<std::string> remarks;  ///< for the user: what NVRTC's assembler says makes a kernel slow
+  std::vector<ir::Remark> remarks;  ///< for the user: what NVRTC's assembler says makes a kernel slow
 };
 
 /// Prints and compiles every kernel: with the host compiler, or with NVRTC. Errors of both, and E0403 for a kernel that

@@ -19,4 +19,8 @@ std::span<const std::string_view> names_of(GradSync) { return kGradSync; }
 std::span<const std::string_view> names_of(ReduceDType) { return kReduceDType; }
 std::span<const std::string_view> names_of(KernelsOf) { return kKernelsOf; }
 
+GradSync grad_sync_of(const PassOptions& options) {
+  return options.partition.grad_sync.value_or(options.apply_strategy.zero >= 2 ? GradSync::kShares : GradSync::kLast);
+}
+
 }  // namespace nabla::passes

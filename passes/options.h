@@ -249,6 +249,10 @@ struct PassOptions {
   Bytes max_gather_bytes{16 << 20};  ///< the largest value that ranks may gather for an op that cannot be sharded
 };
 
+/// When ranks exchange the gradients of microbatches if the option grad-sync does not say it. With ZeRO 2 and 3 a rank keeps only
+/// shares of gradients, so it exchanges them in each microbatch.
+GradSync grad_sync_of(const PassOptions& options);
+
 // ---- Options by name
 
 /// An option of one pass.

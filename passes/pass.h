@@ -11,6 +11,7 @@
 
 #include "ir/module.h"
 #include "ir/op_def.h"
+#include "ir/remark.h"
 #include "ir/target.h"
 #include "passes/options.h"
 
@@ -20,10 +21,13 @@ struct PassContext {
   const ir::OpTable& ops;
   const ir::Target& target;
   PassOptions options = {};
-  /// Lines for the report. Each tells a decision that a user may ask about: "state leaf w: updated in place".
-  std::vector<std::string> remarks = {};
+  /// Decisions that a user may ask about.
+  std::vector<ir::Remark> remarks = {};
   /// A second result of the pass, of a type that its header declares (FoundPlan of auto_shard). It is empty for most passes.
   std::any found = {};
+
+  /// Drops all remarks but the first `count`: for work that is done again.
+  void forget_remarks(size_t count) { remarks.erase(remarks.begin() + static_cast<std::ptrdiff_t>(count), remarks.end()); }
 };
 
 using PassFn = Result<ir::Module> (*)(const ir::Module&, PassContext&);
@@ -33,7 +37,7 @@ struct PassReport {
   std::string pass;
   double seconds;  ///< of the pass itself, without verification
   bool changed;
-  std::vector<std::string> remarks;
+  std::vector<ir::Remark> remarks;
   std::any found = {};  ///< PassContext::found
 };
 

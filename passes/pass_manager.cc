@@ -236,67 +236,12 @@ Result<std::vector<PassReport>> run_all(const std::vector<Subject>& subjects, co
   return reports;
 }
 
-// The kind of a remark: its text without names, places, types and numbers.
-std::string kind_of(const std::string& remark) {
-  std::istringstream words(remark);
-  std::string out, before;
-  auto is_word = [](std::string_view word) {
-    while (!word.empty() && std::string_view(",.;)").find(word.back()) != word.npos) word.remove_suffix(1);
-    if (word.starts_with('(')) word.remove_prefix(1);
-    return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '-' || c == '\''; });
-  };
-  for (std::string word; words >> word; before = word) {
-    const bool first = out.empty() && before.empty();  // an op, or what the remark is about
-    const bool names = before == "leaf" || before == "input" || before == "entry" || before == "result" || before == "at";
-    out += !first && !names && is_word(word) ? " " + word : " _";
-  }
-  return out;
-}
-
-// The largest number before the word "bytes"; -1: there is none.
-int64_t bytes_in(const std::string& remark) {
-  int64_t out = -1;
-  for (size_t at = 0; (at = remark.find(" bytes", at)) != remark.npos; ++at) {
-    size_t begin = at;
-    while (begin > 0 && remark[begin - 1] >= '0' && remark[begin - 1] <= '9' && at - begin < 18) --begin;
-    if (begin < at) out = std::max<int64_t>(out, std::stoll(remark.substr(begin, at - begin)));
-  }
-  return out;
-}
-
 }  // namespace
 
-std::vector<std::string> notes_of(const std::vector<std::string>& remarks) {
-  struct Kind {
-    const std::string* worst;
-    int64_t bytes;
-    size_t count = 1;
-  };
-  std::vector<Kind> kinds;
-  std::map<std::string, size_t> known;
-  for (const std::string& remark : remarks) {
-    const int64_t bytes = bytes_in(remark);
-    auto [at, is_new] = known.emplace(kind_of(remark), kinds.size());
-    if (is_new) {
-      kinds.push_back({&remark, bytes});
-      continue;
-    }
-    Kind& kind = kinds[at->second];
-    ++kind.count;
-    if (bytes > kind.bytes) kind.worst = &remark, kind.bytes = bytes;
-  }
-  std::vector<std::string> out;
-  for (const Kind& kind : kinds)
-    out.push_back(kind.count == 1 ? *kind.worst
-                                  : fmt::format("{} ({} of {} notes of this kind)", *kind.worst,
-                                                kind.bytes < 0 ? "the first" : "the one with the most bytes", kind.count));
-  return out;
-}
-
-std::vector<std::string> remarks_of(const std::vector<PassReport>& reports) {
-  std::vector<std::string> out;
+std::vector<ir::Remark> remarks_of(const std::vector<PassReport>& reports) {
+  std::vector<ir::Remark> out;
   for (const PassReport& report : reports)
-    for (const std::string& remark : report.remarks)
+    for (const ir::Remark& remark : report.remarks)
       if (std::find(out.begin(), out.end(), remark) == out.end()) out.push_back(remark);
   return out;
 }

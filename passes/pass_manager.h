@@ -50,10 +50,7 @@ struct ManagerOptions {
 };
 
 /// All remarks in their order, each once.
-std::vector<std::string> remarks_of(const std::vector<PassReport>& reports);
-/// Notes for people: one per kind of remark, the one with the most bytes, and how many there are of its kind. Remarks are of one
-/// kind if they differ only in names, places, types and numbers: every layer of a model has the same ones.
-std::vector<std::string> notes_of(const std::vector<std::string>& remarks);
+std::vector<ir::Remark> remarks_of(const std::vector<PassReport>& reports);
 
 struct ManagerResult {
   ir::Module module;

@@ -273,23 +273,17 @@ TEST(Pipeline, ItsStepsExistHaveReasonsAndFitTogether) {
 
 // Every layer of a model has the same remarks: people read one of each kind, the one with the most bytes, and their number.
 TEST(Notes, AreOnePerKind) {
-  std::vector<std::string> remarks;
-  for (int layer = 0; layer < 3; ++layer) {
-    remarks.push_back(fmt::format("{} at gpt.py:{}: the layout of %{} wins over the layout of %x{}: {} bytes of tensors are laid out anew, "
-                                  "not 5000", layer == 1 ? "mul" : "add", 40 + layer, layer, layer, layer == 1 ? 900 : 100));
-    remarks.push_back(fmt::format("zero=3: {}: f32[{}] stays whole, as 4 ranks divide none of its dimensions",
-                                  layer == 2 ? "scale" : fmt::format("block{}.bias", layer), 7 + layer));
-    remarks.push_back(fmt::format("input odd{} of entry f, f32[7], is not cut along {{dp}}: 2 parts do not divide 7", layer));
+  using ir::RemarkKind;
+  std::vector<ir::Remark> remarks;
+  for (int64_t bytes : {100, 900, 300}) {
+    remarks.push_back({RemarkKind::kLayoutConflict, "w", fmt::format("{} bytes are laid out anew", bytes), bytes});
+    remarks.push_back({RemarkKind::kZeroWhole, "bias", fmt::format("the bias beside {} stays whole", bytes)});
   }
-  remarks.push_back("zero=3: along {dp}, 4 ranks, lie 5 parameters and 10 leaves of the optimizer's state");
-  EXPECT_EQ(notes_of(remarks),
-            (std::vector<std::string>{
-                "mul at gpt.py:41: the layout of %1 wins over the layout of %x1: 900 bytes of tensors are laid out anew, not 5000 (the one "
-                "with the most bytes of 3 notes of this kind)",
-                "zero=3: block0.bias: f32[7] stays whole, as 4 ranks divide none of its dimensions (the first of 3 notes of this kind)",
-                "input odd0 of entry f, f32[7], is not cut along {dp}: 2 parts do not divide 7 (the first of 3 notes of this kind)",
-                remarks.back()}));
-  EXPECT_EQ(notes_of({}), std::vector<std::string>());
+  remarks.push_back({RemarkKind::kZeroShares, "zero", "ranks share 5 parameters"});
+  EXPECT_EQ(ir::notes_of(remarks), (std::vector<std::string>{
+                                       "900 bytes are laid out anew (the one with the most bytes of 3 notes of this kind)",
+                                       "the bias beside 100 stays whole (the first of 3 notes of this kind)", "ranks share 5 parameters"}));
+  EXPECT_EQ(ir::notes_of({}), std::vector<std::string>());
 }
 
 }  // namespace

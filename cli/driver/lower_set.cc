@@ -152,14 +152,13 @@ std::optional<passes::StateRoles> roles_in(const ir::Module& m) {
 
 // Each class has products of its own: what the tuning file says of a product is unused where no class has it.
 void join_unused_choices(std::vector<passes::PassReport>& reports, size_t classes) {
-  auto problem = [](const std::string& remark) { return remark.substr(0, remark.find(passes::kUnusedChoice)); };
-  auto is_unused = [](const std::string& remark) { return remark.find(passes::kUnusedChoice) != remark.npos; };
+  auto is_unused = [](const ir::Remark& remark) { return remark.kind == ir::RemarkKind::kUnusedTuning; };
   std::map<std::string, size_t> lacking;
   for (const passes::PassReport& report : reports)
-    for (const std::string& remark : report.remarks)
-      if (is_unused(remark)) ++lacking[problem(remark)];
+    for (const ir::Remark& remark : report.remarks)
+      if (is_unused(remark)) ++lacking[remark.subject];
   for (passes::PassReport& report : reports)
-    std::erase_if(report.remarks, [&](const std::string& r) { return is_unused(r) && lacking[problem(r)] < classes; });
+    std::erase_if(report.remarks, [&](const ir::Remark& r) { return is_unused(r) && lacking[r.subject] < classes; });
 }
 
 // From a set, and what is left of the passes before fusion, to the planned one.

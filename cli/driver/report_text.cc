@@ -382,7 +382,7 @@ Result<std::string> report_text(const std::string& text, const std::vector<SizeL
                     bytes_text(r.at("arena_bytes")), bytes_text(r.at("constants_bytes")));
     if (const std::string gpu = gpu_text(r); !gpu.empty()) out += gpu + "\n\n";
     out += mesh_text(r);
-    const std::vector<std::string> notes = passes::notes_of(r.value("notes", std::vector<std::string>()));
+    const std::vector<std::string> notes = r.value("notes", std::vector<std::string>());
     for (const std::string& note : notes) out += "note: " + note + "\n";
     if (!notes.empty()) out += "\n";
     for (const Json& s : symbols) out += symbol_text(s);

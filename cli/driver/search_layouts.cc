@@ -43,10 +43,11 @@ double predicted(const LoweredSet& set) {
 }
 
 // What a search says of the program that was taken.
-void note(LoweredSet& of, const std::string& text) {
+void note(LoweredSet& of, ir::RemarkKind kind, const std::string& text) {
+  const ir::Remark remark{kind, "auto-shard", "auto-shard: " + text};
   for (passes::PassReport& r : of.passes)
-    if (r.pass == "auto-shard") r.remarks.push_back(text);
-  for (ir::Bill& bill : of.bills) bill.notes.push_back(text);
+    if (r.pass == "auto-shard") r.remarks.push_back(remark);
+  for (ir::Bill& bill : of.bills) bill.remarks.push_back(remark);
 }
 
 // A search's model knows layouts of values in the middle that propagation would not find, and not how later passes carry them
@@ -64,8 +65,9 @@ Result<LoweredSet> searched(const ir::Target& target, Begun from, const CompileO
   const double as_found = predicted(*found), as_propagated = predicted(*propagated);
   const bool fits = bytes_of(*found).all <= most, other_fits = bytes_of(*propagated).all <= most;
   if (fits != other_fits ? fits : as_found <= as_propagated) return found;
-  note(*propagated, fmt::format("auto-shard: values in the middle lie as propagation lays them out: {:.3g} us in a run of every entry, "
-                                "{:.3g} us as the search would have them", as_propagated, as_found));
+  note(*propagated, ir::RemarkKind::kPropagatedValues,
+       fmt::format("values in the middle lie as propagation lays them out: {:.3g} us in a run of every entry, {:.3g} us as the search "
+                   "would have them", as_propagated, as_found));
   return propagated;
 }
 
@@ -86,8 +88,9 @@ Result<LoweredSet> searched_within(int64_t most, const ir::Target& target, Begun
     last = bytes_of(*made);
     if (last.all <= most) {
       if (search > 1)
-        note(*made, fmt::format("auto-shard: {} searches until state and temporaries took {} bytes on a rank, of {} that are allowed",
-                                search, last.all, most));
+        note(*made, ir::RemarkKind::kRepeatedSearches,
+             fmt::format("{} searches until state and temporaries took {} bytes on a rank, of {} that are allowed", search, last.all,
+                         most));
       return made;
     }
     search_options.max_bytes.reset();
@@ -167,7 +170,7 @@ Result<LoweredSet> quicker(Result<LoweredSet> found, std::optional<Plain> plain)
   const std::string other = found.ok() ? fmt::format("{:.3g} us with the layouts that were found", us)
                                        : "of those that were found none keeps the limit of memory";
   const std::string why = fmt::format("data parallel, as with {}: {:.3g} us in a run of every entry, {}", plain->options, plain->us, other);
-  note(plain->set, "auto-shard: " + why);
+  note(plain->set, ir::RemarkKind::kDataParallel, why);
   const std::string plan = passes::plan_of_layouts(*plain->set.sharded, why);
   for (passes::PassReport& r : plain->set.passes)
     if (r.pass == "auto-shard") r.found = passes::FoundPlan{plan};
@@ -201,8 +204,9 @@ bool searches_layouts(const ir::Module& module, const CompileOptions& options) {
 Result<LoweredSet> lowered_by_search(const ir::Target& target, const ir::Module& module, const CompileOptions& options) {
   Result<LoweredSet> made = quickest(target, module, options);
   if (made.ok() && options.deterministic)
-    note(*made, "auto-shard: bits are those of these layouts: a search for another mesh may find others, with other parts of sums; "
-                "--layout takes the plan of this one there");
+    note(*made, ir::RemarkKind::kSearchedBits,
+         "bits are those of these layouts: a search for another mesh may find others, with other parts of sums; --layout takes the plan "
+         "of this one there");
   return made;
 }
 

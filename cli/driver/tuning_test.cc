@@ -112,7 +112,7 @@ TEST(Tuning, ChoicesOfNoProductAreNoted) {
                        .value();
     CompileOptions options;
     options.tuning_file = write("nabla-tuning 3\n" + choices);
-    return passes::remarks_of(lower_module(m, options).value().passes);
+    return ir::texts_of(passes::remarks_of(lower_module(m, options).value().passes));
   };
   using Notes = std::vector<std::string>;
   EXPECT_EQ(notes("gemm f32 1x8x8x8 nn = sgemm\ngemm = generated\nconvolution = direct\n"), Notes());

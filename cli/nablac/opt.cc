@@ -87,7 +87,7 @@ Status opt(const OptOptions& o, const Streams& streams) {
   passes::ManagerResult result = NABLA_TRY(passes::run_passes(module, steps, ops::all_ops(), target, manager));
   for (const passes::PassReport& report : result.reports) {
     if (o.timing) streams.err << fmt::format("{:>10.3f} ms  {}\n", report.seconds * 1e3, report.pass);
-    for (const std::string& remark : report.remarks) streams.err << report.pass << ": " << remark << "\n";
+    for (const ir::Remark& remark : report.remarks) streams.err << report.pass << ": " << remark.text << "\n";
   }
   if (o.program) return print_program(o, result.module, target, streams);
   if (!o.out.empty()) return ir::write_module(o.out, result.module);

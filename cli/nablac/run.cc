@@ -35,7 +35,7 @@ std::string summary_of(const ir::Module& module) {
 }
 
 void print_notes(const std::vector<passes::PassReport>& passes, std::ostream& err) {
-  for (const std::string& note : passes::notes_of(passes::remarks_of(passes))) err << "note: " << printable(note, "\n") << "\n";
+  for (const std::string& note : ir::notes_of(passes::remarks_of(passes))) err << "note: " << printable(note, "\n") << "\n";
 }
 
 int run_nablac(const std::vector<std::string>& args, const Streams& streams) {

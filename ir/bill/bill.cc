@@ -25,7 +25,7 @@ class Biller {
 
   Bill run() {
     const MemoryPlan& plan = *planned_.plan;
-    Bill out{context_.notes, plan.state_bytes, plan.arena_bytes, plan.host_bytes, plan.constants_bytes};
+    Bill out{context_.remarks, plan.state_bytes, plan.arena_bytes, plan.host_bytes, plan.constants_bytes};
     for (const Entry& e : flat_.entries) out.entries.push_back(entry(e));
     for (const FunctionPtr& f : planned_.functions)
       for (const Node& n : f->nodes)

@@ -15,6 +15,7 @@
 #include "ir/bill/transfers.h"
 #include "ir/cost/grid_work.h"
 #include "ir/program_set.h"
+#include "ir/remark.h"
 #include "ir/target.h"
 
 namespace nabla::ir {
@@ -78,7 +79,7 @@ struct KernelBill {
 };
 
 struct Bill {
-  std::vector<std::string> notes = {};  ///< of passes, for people
+  std::vector<Remark> remarks = {};  ///< of passes
   int64_t state_bytes = 0, arena_bytes = 0, host_bytes = 0, constants_bytes = 0;
   std::vector<EntryBill> entries = {};
   std::vector<KernelBill> kernels = {};  ///< in the order of the planned module
@@ -93,7 +94,7 @@ struct BillContext {
   size_t of_class = 0;
   std::optional<StateRoles> roles = {};
   bool overlap = true;  ///< ranks compute while they exchange
-  std::vector<std::string> notes = {};
+  std::vector<Remark> remarks = {};
   bool several() const { return set != nullptr && set->ranks > 1; }
 };
 

@@ -93,10 +93,11 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   if (options.values == SearchedValues::kPropagated) out = with_stored_layouts_of(module, out);
   context.found = FoundPlan{plan_text(out, found), std::round(found.state_bytes + found.kept_bytes)};
   context.remarks.push_back(
-      fmt::format("auto-shard: exchanges {:.3g} us, products {:.3g} us in a run of every entry, {:.0f} bytes of state on a rank; "
-                  "{} choices in {} classes, {} of them solved with {} columns",
-                  found.exchange_us, found.product_us, found.state_bytes, found.search.states.size(), found.search.classes,
-                  found.search.left, found.search.columns));
+      {ir::RemarkKind::kSearch, "auto-shard",
+       fmt::format("auto-shard: exchanges {:.3g} us, products {:.3g} us in a run of every entry, {:.0f} bytes of state on a rank; "
+                   "{} choices in {} classes, {} of them solved with {} columns",
+                   found.exchange_us, found.product_us, found.state_bytes, found.search.states.size(), found.search.classes,
+                   found.search.left, found.search.columns)});
   return out;
 }
 

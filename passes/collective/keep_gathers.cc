@@ -32,8 +32,9 @@ FunctionPtr merged(const FunctionPtr& f, const ir::Module& module, PassContext& 
       auto first = std::find_if(made.begin(), made.end(), [&](const auto& m) { return m.first == *gathered; });
       if (first != made.end()) {
         copy.set(n.results[0], copy.at(first->second));
-        context.remarks.push_back(fmt::format("reshard-after-forward=false: @{} keeps what it gathers of {} for what it computes again",
-                                              f->name, gathered->root));
+        context.remarks.push_back({ir::RemarkKind::kKeptGather, gathered->root,
+                                   fmt::format("reshard-after-forward=false: @{} keeps what it gathers of {} for what it computes again",
+                                               f->name, gathered->root)});
         changed = true;
         continue;
       }
@@ -98,8 +99,11 @@ class Keeping {
     const ir::ControlFlow flow = ir::control_of(f_, f_.nodes[keeper.loop]);
     const Function& b = body(keeper.loop);
     const int64_t bytes = b.type(b.nodes[keeper.gather].results[0]).bytes().bounds().max * flow.trips.bounds().max;
-    context_.remarks.push_back(fmt::format("reshard-after-forward=false: what @{} gathers of {} is kept for @{}, {} bytes of all {} trips",
-                                           b.name, of.root, body(reader).name, bytes, flow.trips.str()));
+    context_.remarks.push_back(
+        {ir::RemarkKind::kKeptGatherOfLoop, of.root,
+         fmt::format("reshard-after-forward=false: what @{} gathers of {} is kept for @{}, {} bytes of all {} trips", b.name, of.root,
+                     body(reader).name, bytes, flow.trips.str()),
+         bytes});
   }
 
   // The loop, which stacks what it keeps, and slices what others have kept, after all that it has stacked and sliced.
@@ -189,8 +193,9 @@ void say_what_is_not_kept(const ir::Module& module, PassContext& context) {
       if (functions.size() < 2) continue;
       std::string where;
       for (const std::string& name : functions) where += (where.empty() ? "@" : " and in @") + name;
-      context.remarks.push_back(fmt::format("reshard-after-forward=false: {} is gathered in {} all the same: what loops within a loop, or "
-                                            "branches, gather is kept for nothing outside of them", origin.root, where));
+      context.remarks.push_back({ir::RemarkKind::kRepeatedGather, origin.root,
+                                 fmt::format("reshard-after-forward=false: {} is gathered in {} all the same: what loops within a loop, or "
+                                             "branches, gather is kept for nothing outside of them", origin.root, where)});
     }
   }
 }

@@ -128,7 +128,9 @@ Result<ir::Module> regather(const ir::Module& module, PassContext& context) {
     ir::Module kept = NABLA_TRY(with_kept_gathers(module, context));
     bool any = std::any_of(module.functions.begin(), module.functions.end(), [](const auto& f) { return !Regathers(*f).run().empty(); });
     if (!any && context.remarks.size() == remarks)
-      context.remarks.push_back("reshard-after-forward=false: no parameter would be gathered again for the way back in any case");
+      context.remarks.push_back(
+          {ir::RemarkKind::kNoRepeatedGather, "reshard-after-forward",
+           "reshard-after-forward=false: no parameter would be gathered again for the way back in any case"});
     return kept;
   }
   ir::Module out = module;

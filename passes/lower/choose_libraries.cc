@@ -90,8 +90,9 @@ void note_unused_choices(const ir::Module& m, PassContext& context) {
   if (count < there.size()) named += fmt::format(" and {} more", there.size() - count);
   for (const auto& choice : choices)
     if (of_one(choice) && !there.contains(choice.first))
-      context.remarks.push_back(fmt::format("tuning: `{}` {}{}{}", shortened(choice.first), kUnusedChoice, context.target.name,
-                                            named.empty() ? ", which has none" : ", whose are " + named));
+      context.remarks.push_back({ir::RemarkKind::kUnusedTuning, choice.first,
+                                 fmt::format("tuning: `{}` is no product or convolution of the program for {}{}", shortened(choice.first),
+                                             context.target.name, named.empty() ? ", which has none" : ", whose are " + named)});
 }
 
 }  // namespace

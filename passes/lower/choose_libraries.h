@@ -5,9 +5,6 @@
 
 namespace nabla::passes {
 
-/// What a remark says of a choice of the tuning file, after the problem, that the module lacks; the target follows.
-inline constexpr const char* kUnusedChoice = "is no product or convolution of the program for ";
-
 /// local -> local. Replaces products and convolutions, and on GPUs what the library does to a product on the way, by
 /// `gemm` and `conv` nodes where the choice of the target or of its tuning file is a library. Requires what prepare
 /// makes. Remarks name choices for problems that the module lacks.

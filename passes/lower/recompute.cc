@@ -280,8 +280,10 @@ Result<ir::Module> shrink(const ir::Module& module, const std::string& name, int
     if (!reached) break;
     target -= std::max<int64_t>(static_cast<int64_t>(static_cast<double>(now - limit) * scale), 64);
   }
-  context.remarks.push_back(fmt::format("@{}: {} kernels run again, temporaries {} instead of {} bytes", name,
-                                        schedule.again(), now, before));
+  context.remarks.push_back({ir::RemarkKind::kRecompute, name,
+                             fmt::format("@{}: {} kernels run again, temporaries {} instead of {} bytes", name, schedule.again(), now,
+                                         before),
+                             before});
   return out;
 }
 

@@ -186,14 +186,18 @@ Result<ir::Module> with_prefetch(const ir::Module& module, int64_t ahead, PassCo
     out.set(std::make_shared<const Function>(prefetched(module, *f, ahead)));
   }
   if (gathers.empty()) {
-    context.remarks.push_back("prefetch: no parameter is gathered, so that nothing starts earlier or later");
+    context.remarks.push_back({ir::RemarkKind::kNoPrefetch, "prefetch",
+                               "prefetch: no parameter is gathered, so that nothing starts earlier or later"});
     return out;
   }
   Plan before = NABLA_TRY(planned(module, context)), after = NABLA_TRY(planned(out, context));
   const std::set<std::string> in_loops = run_by_loops(module);
-  for (const auto& [name, count] : gathers)
-    context.remarks.push_back(fmt::format("@{}: {}{}", name, ahead_of_use(count, ahead, in_loops.contains(name)),
-                                          cost_of(temporaries(before, name), temporaries(after, name))));
+  for (const auto& [name, count] : gathers) {
+    const int64_t were = temporaries(before, name), are = temporaries(after, name);
+    context.remarks.push_back(
+        {ir::RemarkKind::kPrefetch, name,
+         fmt::format("@{}: {}{}", name, ahead_of_use(count, ahead, in_loops.contains(name)), cost_of(were, are)), are - were});
+  }
   return out;
 }
 
@@ -228,9 +232,12 @@ Result<ir::Module> schedule_collectives(const ir::Module& given, PassContext& co
       if (now <= before + more) {
         out = std::move(next), plan = std::move(after);
         bool copies = std::any_of(f->nodes.begin(), f->nodes.end(), [](const Node& n) { return n.op->lower == ir::Lowering::kTransfer; });
-        context.remarks.push_back(fmt::format("@{}: {} {}{} earlier{}", f->name, moved,
-                                              copies ? moved == 1 ? "copy" : "copies" : moved == 1 ? "collective" : "collectives",
-                                              moved == 1 ? " starts" : " start", cost_of(before, now)));
+        context.remarks.push_back(
+            {ir::RemarkKind::kEarlierCollectives, f->name,
+             fmt::format("@{}: {} {}{} earlier{}", f->name, moved,
+                         copies ? moved == 1 ? "copy" : "copies" : moved == 1 ? "collective" : "collectives",
+                         moved == 1 ? " starts" : " start", cost_of(before, now)),
+             now - before});
         break;
       }
       most -= now - before - more;

@@ -110,8 +110,10 @@ Result<ir::Module> stream_host_state(const ir::Module& module, PassContext& cont
     EntryStreams streams(module, e, context.ops, keep);
     out.set(streams.run());
     if (streams.in() + streams.out() > 0)
-      context.remarks.push_back(fmt::format("entry {}: {} bytes of state come from the host's memory, {} bytes go there", e.name,
-                                            streams.in(), streams.out()));
+      context.remarks.push_back({ir::RemarkKind::kHostState, e.name,
+                                 fmt::format("entry {}: {} bytes of state come from the host's memory, {} bytes go there", e.name,
+                                             streams.in(), streams.out()),
+                                 streams.in() + streams.out()});
   }
   return out;
 }

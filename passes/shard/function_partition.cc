@@ -232,8 +232,12 @@ class FunctionPartition {
   // The op lacks a rule by which ranks would share the work: an operand is brought to all of them.
   void gathers(const Node& n, ValueId id, const std::string& why) {
     if (comes_free(id)) return;
-    context_.remarks.push_back(fmt::format("{}{} {}: {} is gathered, {} bytes on every rank", n.op->name, at_place(n.location), why,
-                                           ir::value_name(f_, id), f_.type(id).bytes().bounds().max));
+    const std::string name = ir::value_name(f_, id);
+    const int64_t bytes = f_.type(id).bytes().bounds().max;
+    context_.remarks.push_back({ir::RemarkKind::kGathered, name,
+                                fmt::format("{}{} {}: {} is gathered, {} bytes on every rank", n.op->name, at_place(n.location), why, name,
+                                            bytes),
+                                bytes});
     if (!refusal_) refusal_ = check_gathered(f_, n, id, why, most_);
   }
 

@@ -293,8 +293,10 @@ Status check_deterministic(const ir::Module& local, PassContext& context) {
       return refuse(n, fmt::format("ranks along {} would combine it in their own order ({})",
                                    ir::str(n.attrs.get_axes("axes")), of));
     }
-  context.remarks.push_back(fmt::format("deterministic: every sum over ranks or microbatches is a tree of eight parts; "
-                                        "{} values of {} bytes in all are gathered for that and for layouts", gathers, bytes));
+  context.remarks.push_back({ir::RemarkKind::kDeterministic, "deterministic",
+                             fmt::format("deterministic: every sum over ranks or microbatches is a tree of eight parts; "
+                                         "{} values of {} bytes in all are gathered for that and for layouts", gathers, bytes),
+                             bytes});
   return Ok{};
 }
 

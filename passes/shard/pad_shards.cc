@@ -162,8 +162,10 @@ class PaddedFunction {
   }
   // Ranks that share the value with its padding do not share it without.
   Status say_what_is_cut(const Node& n, ValueId id) {
-    context_.remarks.push_back(fmt::format("{}{} takes {} without its padding, as {}: no rule masks it there", n.op->name,
-                                           at_place(n.location), ir::value_name(f_, id), f_.type(id).str()));
+    const std::string name = ir::value_name(f_, id);
+    context_.remarks.push_back({ir::RemarkKind::kWithoutPadding, name,
+                                fmt::format("{}{} takes {} without its padding, as {}: no rule masks it there", n.op->name,
+                                            at_place(n.location), name, f_.type(id).str())});
     std::optional<Diagnostic> refusal = check_gathered(f_, n, id, "has no rule that masks padding", most_);
     return refusal ? Status(*refusal) : Status(Ok{});
   }

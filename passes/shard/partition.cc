@@ -19,11 +19,6 @@ using ir::Axes;
 using ir::FunctionPtr;
 using ir::Mesh;
 
-// ZeRO of the second and third stage keeps a share of the gradients, where ranks have shares of what these update.
-GradSync grad_sync_of(const PassOptions& options) {
-  return options.partition.grad_sync.value_or(options.apply_strategy.zero >= 2 ? GradSync::kShares : GradSync::kLast);
-}
-
 // The functions of a sharded module, made local in `out`.
 Result<PendingSums> make_local(const ir::Module& sharded, const RankSymbols& rank, ir::Module& out, PassContext& context) {
   const Mesh& mesh = *sharded.mesh();
@@ -44,7 +39,7 @@ Result<PendingSums> make_local(const ir::Module& sharded, const RankSymbols& ran
     PartitionedFunction made = NABLA_TRY(partition_function(*f, partition));
     if (auto loop = bodies.find(f->name); loop != bodies.end() && !made.begun.empty()) {
       auto with = [&](const LoopSums& left) {
-        context.remarks.resize(remarks);
+        context.forget_remarks(remarks);
         out.functions = functions;
         return partition_function(*f, partition, left, static_cast<size_t>(loop->second.consts));
       };

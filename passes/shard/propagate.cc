@@ -32,7 +32,7 @@ Result<Propagated> propagated(std::shared_ptr<const ir::Module> placed, const La
     if (!next) next = merge_cuts(*out.flat, out.sharded, context);
     if (!next) return out;
     out.flat = std::move(next);
-    context.remarks.resize(remarks);
+    context.forget_remarks(remarks);
   }
 }
 
@@ -118,7 +118,7 @@ Status check_idle_axes(const ir::Module& sharded, PassContext& context) {
       return option_error(fmt::format("give {} 1 rank, or let its ranks share the work by layouts, data axes or auto-shard; "
                                       "--allow-idle-axes compiles it as it is", a.name),
                           "--mesh: {}", what);
-    context.remarks.push_back(what + "; layouts, data axes or auto-shard let them share the work");
+    context.remarks.push_back({ir::RemarkKind::kIdleAxis, a.name, what + "; layouts, data axes or auto-shard let them share the work"});
   }
   return Ok{};
 }
@@ -139,7 +139,7 @@ Result<ir::Module> propagate(const ir::Module& module, PassContext& context) {
 Result<ir::Module> propagated_layouts(const ir::Module& module, PassContext& context) {
   size_t remarks = context.remarks.size();
   Result<ir::Module> out = Propagation(module, false, context).run();
-  context.remarks.resize(remarks);
+  context.forget_remarks(remarks);
   return out;
 }
 

@@ -217,9 +217,10 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
       if (priority == 0 || unfit == kIndivisible) return contradiction(f, v, static_cast<int>(d), wish, said, unfit);
       if (!unfit && of_leaf_[at] && beside(f, v, *s, static_cast<int>(d), said)) continue;
       context_.remarks.push_back(
-          fmt::format("dimension {} of {} is not laid out along {}, which was asked for with less weight (priority {}): {}", d,
-                      as_subject(said.who), ir::str(wish.axes), wish.priority,
-                      unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " already"));
+          {ir::RemarkKind::kWeakLayout, said.who,
+           fmt::format("dimension {} of {} is not laid out along {}, which was asked for with less weight (priority {}): {}", d,
+                       as_subject(said.who), ir::str(wish.axes), wish.priority,
+                       unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " already")});
       continue;
     }
     if (axes_[at].size() < wish.axes.size() || (said_by_.count(at) == 0)) said_by_[at] = said;
@@ -243,10 +244,12 @@ bool Propagation::beside(int f, ValueId v, const ir::Sharding& s, int dim, const
       Axes axes = axes_[at];
       axes.insert(axes.end(), wish.begin(), wish.end());
       if (misfit(at, axes, true)) continue;
-      context_.remarks.push_back(fmt::format("{} is cut along {} in dimension {}{}: dimension {}, where that was asked for with less "
-                                             "weight (priority {}), lies along {} already", as_subject(said.who), ir::str(wish), d,
-                                             shared ? fmt::format(", beside {}", ir::str(axes_[at])) : "", dim,
-                                             s.dims[static_cast<size_t>(dim)].priority, ir::str(axes_[first])));
+      context_.remarks.push_back(
+          {ir::RemarkKind::kMovedAxes, said.who,
+           fmt::format("{} is cut along {} in dimension {}{}: dimension {}, where that was asked for with less weight (priority {}), "
+                       "lies along {} already", as_subject(said.who), ir::str(wish), d,
+                       shared ? fmt::format(", beside {}", ir::str(axes_[at])) : "", dim, s.dims[static_cast<size_t>(dim)].priority,
+                       ir::str(axes_[first]))});
       said_by_[at] = said;
       because_[at].emplace(axes.size(), std::make_pair(at, Cause{f, nullptr, -1}));
       set(at, std::move(axes));

@@ -71,8 +71,10 @@ std::map<std::string, std::pair<Propagation::Cause, std::string>> Propagation::r
 // ---- The result.
 void Propagation::report_conflicts() {
   for (const auto& [where, c] : conflicts_)
-    context_.remarks.push_back(fmt::format("{}: {} wins over {}: {} bytes of tensors are laid out anew, not {}",
-                                           through(*where.second), c.winner, c.loser, c.winner_bytes, c.loser_bytes));
+    context_.remarks.push_back({ir::RemarkKind::kLayoutConflict, c.loser,
+                                fmt::format("{}: {} wins over {}: {} bytes of tensors are laid out anew, not {}", through(*where.second),
+                                            c.winner, c.loser, c.winner_bytes, c.loser_bytes),
+                                static_cast<int64_t>(c.winner_bytes)});
 }
 
 }  // namespace nabla::passes

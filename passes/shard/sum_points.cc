@@ -266,8 +266,9 @@ Status check_reduce_dtype(const ir::Module& module, PassContext& context) {
   for (const ir::FunctionPtr& f : module.functions)
     for (const ir::Value& v : f->values)
       if (narrow ? v.type.dtype == *narrow : is_narrow_float(v.type.dtype)) return Ok{};
-  context.remarks.push_back(fmt::format("reduce-dtype={}: the program has no {}, so that ranks combine all sums as they are",
-                                        option_text::print(given), narrow ? name_of(*narrow) : "bfloat16 or float16"));
+  context.remarks.push_back({ir::RemarkKind::kReduceDType, "reduce-dtype",
+                             fmt::format("reduce-dtype={}: the program has no {}, so that ranks combine all sums as they are",
+                                         option_text::print(given), narrow ? name_of(*narrow) : "bfloat16 or float16")});
   return Ok{};
 }
 

@@ -14,6 +14,7 @@ namespace nabla::passes {
 namespace {
 
 using ir::Axes;
+using ir::RemarkKind;
 using ir::Sharding;
 using Kind = LeafRole::Kind;
 
@@ -177,24 +178,26 @@ class StrategyPass {
   }
   void say_what_is_shared() {
     if (shards(mesh_, s_.zero) == 1)
-      return context_.remarks.push_back(fmt::format("zero={}: one rank lies along {}, which has all of the state", s_.level,
-                                                    ir::str(s_.zero)));
+      return say(RemarkKind::kZeroShares, fmt::format("one rank lies along {}, which has all of the state", ir::str(s_.zero)));
     if (s_.level < 3 && !remembers_)
-      return context_.remarks.push_back(fmt::format("zero={}: the optimizer has no state that ranks could share: they keep gradients "
-                                                    "whole, and exchange them as with zero=0", s_.level));
+      return say(RemarkKind::kZeroShares, "the optimizer has no state that ranks could share: they keep gradients whole, and exchange them as "
+                                    "with zero=0");
     std::string what = s_.level == 3 ? fmt::format("{} parameter{} and ", parameters_, parameters_ == 1 ? "" : "s") : "";
-    context_.remarks.push_back(fmt::format("zero={}: along {}, {} ranks, lie {}{} lea{} of the optimizer's state", s_.level,
-                                           ir::str(s_.zero), shards(mesh_, s_.zero), what, slots_, slots_ == 1 ? "f" : "ves"));
+    say(RemarkKind::kZeroShares, fmt::format("along {}, {} ranks, lie {}{} lea{} of the optimizer's state", ir::str(s_.zero),
+                                       shards(mesh_, s_.zero), what, slots_, slots_ == 1 ? "f" : "ves"));
     for (const std::string& leaf : layers_)
-      context_.remarks.push_back(fmt::format("zero={}: {} is cut into layers, as {} ranks divide none of a layer's dimensions: all "
-                                             "layers are gathered before the loop that runs them", s_.level, leaf, shards(mesh_, s_.zero)));
+      say(RemarkKind::kZeroLayers, fmt::format("{} is cut into layers, as {} ranks divide none of a layer's dimensions: all layers are "
+                                         "gathered before the loop that runs them", leaf, shards(mesh_, s_.zero)));
     const std::string parts = context_.options.deterministic ? fmt::format("the {} parts of deterministic sums", kGranules)
                                                          : fmt::format("{} ranks", shards(mesh_, s_.zero));
     for (const auto& [leaf, own] : whole_)
-      context_.remarks.push_back(ir::axes_of(own).empty()
-                                     ? fmt::format("zero={}: {} stays whole, as {} divide none of its dimensions", s_.level, leaf, parts)
-                                     : fmt::format("zero={}: {} stays cut as {} alone, as {} divide none of the dimensions of a part",
-                                                   s_.level, leaf, own.str(), parts));
+      if (ir::axes_of(own).empty())
+        say(RemarkKind::kZeroWhole, fmt::format("{} stays whole, as {} divide none of its dimensions", leaf, parts));
+      else
+        say(RemarkKind::kZeroPart, fmt::format("{} stays cut as {} alone, as {} divide none of the dimensions of a part", leaf, own.str(), parts));
+  }
+  void say(RemarkKind kind, const std::string& what) {
+    context_.remarks.push_back({kind, "zero", fmt::format("zero={}: {}", s_.level, what)});
   }
 
   // The data axes along which an input may still be cut. A layout that names some is the program's own affair, but for an open first
@@ -214,6 +217,7 @@ class StrategyPass {
     if (!trains) std::erase_if(axes, [&](const ir::AxisRef& a) { return is_temporal(mesh_, {a}); });
     bool changed = false;
     for (size_t i = e.reads.size(); i < f.params.size(); ++i) {
+      const std::string& name = e.inputs[i - e.reads.size()];
       ir::Value& v = f.values[f.params[i]];
       bool key = v.type == ir::Type(DType::kU32, {2});
       if (v.type.rank() == 0 || key || axes.empty()) continue;
@@ -221,9 +225,9 @@ class StrategyPass {
       const Axes more = left_for(batch, axes);
       if (more.empty()) continue;
       if (v.sharding && !batch.dims[0].open) {
-        context_.remarks.push_back(fmt::format("input {} of entry {}, {}, is not cut along {}: it lies as {}, which leaves its first "
-                                               "dimension not open", e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(axes),
-                                               v.sharding->str()));
+        context_.remarks.push_back({RemarkKind::kInputClosed, name,
+                                    fmt::format("input {} of entry {}, {}, is not cut along {}: it lies as {}, which leaves its first "
+                                                "dimension not open", name, e.name, v.type.str(), ir::str(axes), v.sharding->str())});
         continue;
       }
       Axes& first = batch.dims[0].axes;
@@ -233,9 +237,10 @@ class StrategyPass {
       int64_t parts = shards(mesh_, first);
       bool alone = parts == 1 && !size.is_static() && !has_granules(size);
       if (!fits(batch, v.type))
-        context_.remarks.push_back(fmt::format("input {} of entry {}, {}, is not cut along {}: {} parts do not divide {}{}",
-                                               e.inputs[i - e.reads.size()], e.name, v.type.str(), ir::str(axes), parts, size.str(),
-                                               size.is_static() ? "" : ", whose symbol has no such multiple"));
+        context_.remarks.push_back({RemarkKind::kInputIndivisible, name,
+                                    fmt::format("input {} of entry {}, {}, is not cut along {}: {} parts do not divide {}{}", name, e.name,
+                                                v.type.str(), ir::str(axes), parts, size.str(),
+                                                size.is_static() ? "" : ", whose symbol has no such multiple")});
       else if (!alone)
         v.sharding = std::make_shared<const Sharding>(std::move(batch)), changed = true;
     }
@@ -278,8 +283,10 @@ Status offload(ir::Module& module, PassContext& context) {
     d.help = "leaves of other kinds live in the host's memory where the program says so of them";
     return d;
   }
-  context.remarks.push_back(fmt::format("offload={}: {} {} of the state, {} bytes, in the host's memory", what, leaves,
-                                        leaves == 1 ? "leaf" : "leaves", bytes));
+  context.remarks.push_back({RemarkKind::kOffload, "offload",
+                             fmt::format("offload={}: {} {} of the state, {} bytes, in the host's memory", what, leaves,
+                                         leaves == 1 ? "leaf" : "leaves", bytes),
+                             bytes});
   return Ok{};
 }
 

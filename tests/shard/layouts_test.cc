@@ -11,7 +11,7 @@ namespace {
 
 struct Made {
   ir::Module sharded, local;
-  std::vector<std::string> remarks;
+  std::vector<ir::Remark> remarks;
 };
 
 Made make(const std::string& mesh, const std::string& params, const std::string& body) {
@@ -86,7 +86,7 @@ func @next(%b: f32[8]) {
   passes::PassContext context{ops::all_ops(), target};
   Result<ir::Module> sharded = passes::propagate(*m, context);
   ASSERT_TRUE(sharded.ok()) << to_string(sharded.errors());
-  EXPECT_TRUE(context.remarks.empty()) << context.remarks[0];
+  EXPECT_TRUE(context.remarks.empty()) << context.remarks[0].text;
   ir::Module local = passes::partition(*sharded, context).value();
   std::string types;
   for (const ir::StateLeaf& leaf : local.state) types += leaf.type.str() + " ";
@@ -150,7 +150,7 @@ TEST(Layouts, TheLargerTensorWinsAConflict) {
   Made m = make("a=2, b=2", "%x: f32[2,8@a], %w: f32[8@b,64]",
                 " %y = dot_general(%x, %w) {lhs_contract=[1], rhs_contract=[0]}\n return %y\n");
   ASSERT_EQ(m.remarks.size(), 1u);
-  EXPECT_EQ(m.remarks[0], "dot_general: the layout of %w wins over the layout of %x: 64 bytes of tensors are laid out anew, "
+  EXPECT_EQ(m.remarks[0].text, "dot_general: the layout of %w wins over the layout of %x: 64 bytes of tensors are laid out anew, "
                           "not 2048");
   EXPECT_EQ(collectives(m), "permute all_reduce");  // of %x, from {a} to {b}
 }
@@ -159,7 +159,7 @@ TEST(Layouts, WhatCannotBeSplitIsGatheredAndSaid) {
   Made m = make("a=2", "%x: f32[8@a]", " %s = argsort(%x) {axis=0}\n return %s\n");
   EXPECT_EQ(collectives(m), "all_gather");
   ASSERT_EQ(m.remarks.size(), 1u);
-  EXPECT_EQ(m.remarks[0], "argsort cannot be split along dimension 0 of %x, which lies along {a}: %x is gathered, 32 bytes on every rank");
+  EXPECT_EQ(m.remarks[0].text, "argsort cannot be split along dimension 0 of %x, which lies along {a}: %x is gathered, 32 bytes on every rank");
 }
 
 // Gradients of microbatches: a sum for all of them.
@@ -295,7 +295,7 @@ TEST(Layouts, WeakLayoutsGiveWay) {
   Made m = make("a=2, b=2", "%x: f32[8@a,4]", " %n = neg(%x)\n %y = shard(%n) {sharding=<{b}p1, {}>}\n return %y\n");
   EXPECT_EQ(layout(m, "y"), "{a} {}");
   ASSERT_EQ(m.remarks.size(), 1u);
-  EXPECT_EQ(m.remarks[0], "dimension 0 of %y, the result of shard, is not laid out along {b}, which was asked for with less weight "
+  EXPECT_EQ(m.remarks[0].text, "dimension 0 of %y, the result of shard, is not laid out along {b}, which was asked for with less weight "
                           "(priority 1): it lies along {a} already");
 }
 
@@ -316,7 +316,7 @@ TEST(Layouts, TheCheaperTensorMoves) {
   Made m = made("8", "64");
   EXPECT_EQ(layout(m, "y"), "{} {a}");
   ASSERT_EQ(m.remarks.size(), 1u);
-  EXPECT_EQ(m.remarks[0], "dot_general: {a} along dimension 1 of %y wins over {a} along dimension 0 of %y: 512 bytes of tensors "
+  EXPECT_EQ(m.remarks[0].text, "dot_general: {a} along dimension 1 of %y wins over {a} along dimension 0 of %y: 512 bytes of tensors "
                           "are laid out anew, not 4096");
   EXPECT_EQ(layout(made("64", "8"), "y"), "{a} {}");
   EXPECT_EQ(layout(made("8", "8"), "y"), "{a} {}");  // a tie: the first
@@ -393,7 +393,7 @@ TEST(Layouts, SumsAreMadeBeforeTheyBecomeSeveral) {
 TEST(Layouts, AxesThatNothingLiesAlongAreSaid) {
   Made m = make("a=2, b=4", "%x: f32[8@a,4]", " %y = exp(%x)\n return %y\n");
   ASSERT_EQ(m.remarks.size(), 1u);
-  EXPECT_EQ(m.remarks[0], "axis b: nothing is sharded over it, so that its 4 ranks all compute the same; layouts, data axes or "
+  EXPECT_EQ(m.remarks[0].text, "axis b: nothing is sharded over it, so that its 4 ranks all compute the same; layouts, data axes or "
                           "auto-shard let them share the work");
 }
 

@@ -43,7 +43,7 @@ inline std::vector<Literal> random_args(const ir::Function& f, uint64_t seed) {
 struct ManualRun {
   ir::Module flat, local;
   std::vector<Literal> results;
-  std::vector<std::string> remarks;
+  std::vector<ir::Remark> remarks;
 
   /// Names of the collectives of a function, in order.
   std::string collectives(const std::string& function = "f") const {

@@ -15,7 +15,7 @@ TEST(Manual, AMegatronMlpIsTheOneByLayouts) {
   ManualRun got = run_manual(manual, args), wanted = run_manual(layouts, args), single = run_manual(plain, args);
   expect_equal(wanted.results, got.results);
   expect_equal(single.results, got.results);
-  EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
+  EXPECT_TRUE(got.remarks.empty()) << got.remarks[0].text;
   // Nothing of the region is left.
   for (const ir::FunctionPtr& f : got.local.functions)
     for (const ir::Node& n : f->nodes) EXPECT_NE(n.op->category + n.op->name, "collectiveshard_map");
@@ -45,7 +45,7 @@ TEST(Manual, OtherAxesStayAutomatic) {
   ManualRun got = run_manual(manual, args);
   expect_equal(run_manual(plain, args).results, got.results);
   EXPECT_EQ(got.collectives().find("all_gather"), std::string::npos) << print(got.local);
-  EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
+  EXPECT_TRUE(got.remarks.empty()) << got.remarks[0].text;
 }
 
 // Gradients of three layers that a loop runs, of which each is a function of x, v and w.
@@ -90,7 +90,7 @@ TEST(Manual, MicrobatchesOfRegionsInALoop) {
                               training_of_layers(over_all(scattered), both, {"dp", "mb"})}) {
     ManualRun got = run_manual(m, args);
     expect_equal(wanted.results, got.results);
-    EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
+    EXPECT_TRUE(got.remarks.empty()) << got.remarks[0].text;
   }
 }
 
@@ -108,7 +108,7 @@ TEST(Manual, LayoutsInARegion) {
   std::vector<Literal> args = random_args(*manual.find("f"), 11);
   ManualRun got = run_manual(manual, args);
   expect_equal(run_manual(plain, args).results, got.results);
-  EXPECT_TRUE(got.remarks.empty()) << got.remarks[0];
+  EXPECT_TRUE(got.remarks.empty()) << got.remarks[0].text;
   EXPECT_NE(print(got.local).find("f32[2,6]"), std::string::npos) << print(got.local);  // half of the batch
 }
 

@@ -153,12 +153,12 @@ TEST(Padding, AnOpWithoutAMaskTakesTheElementsAlone) {
   ShardedRun run = same("func @f(%x: f32[5@tp] allow_padding) -> (i32[5]) {\n  %y = exp(%x)\n  %s = argsort(%y) {axis=0}\n  return %s\n}\n",
                         {counting({5})});
   ASSERT_FALSE(run.remarks.empty());
-  EXPECT_EQ(run.remarks[0], "argsort takes %y without its padding, as f32[5]: no rule masks it there");
+  EXPECT_EQ(run.remarks[0].text, "argsort takes %y without its padding, as f32[5]: no rule masks it there");
 }
 
 TEST(Padding, WhatLeavesWholeIsGatheredWithoutRemarks) {
   ShardedRun run = same("func @f(%x: f32[5@tp] allow_padding) -> (f32[5]) {\n  %y = exp(%x)\n  return %y\n}\n", {counting({5})});
-  EXPECT_TRUE(run.remarks.empty()) << run.remarks[0];
+  EXPECT_TRUE(run.remarks.empty()) << run.remarks[0].text;
   EXPECT_TRUE(says(local_text(run), "all_gather")) << local_text(run);
 }
 
@@ -219,14 +219,14 @@ TEST(Shards, WhatALoopOrAReshapeGathersIsSaid) {
       "func @f(%c: f32[2], %x: f32[4@tp,2]) -> (f32[2]) {\n  %y = scan(%c, %x) {body=@body, carries=1, length=[4]}\n  return %y\n}\n",
       {counting({2}), counting({4, 2})});
   ASSERT_EQ(loop.remarks.size(), 1u);
-  EXPECT_EQ(loop.remarks[0],
+  EXPECT_EQ(loop.remarks[0].text,
             "scan runs all iterations on every rank, but dimension 0 of %x, of which each takes a slice, is sharded over {tp}: %x is "
             "gathered, 32 bytes on every rank");
   ShardedRun reshape = same(
       "func @f(%x: f32[12@tp]) -> (f32[3,4]) {\n  %e = exp(%x)\n  %y = reshape(%e) {shape=[3,4]}\n  %z = tanh(%y)\n  return %z\n}\n",
       {counting({12}, -12)});
   ASSERT_EQ(reshape.remarks.size(), 1u) << print(reshape.local);
-  EXPECT_EQ(reshape.remarks[0],
+  EXPECT_EQ(reshape.remarks[0].text,
             "reshape to f32[3,4] has no dimension that 4 shards along {tp} divide: %e is gathered, 48 bytes on every rank");
 }
 
@@ -266,7 +266,7 @@ TEST(Shards, AUserKernelWithAReferenceIsSplitByItsFactors) {
       {counting({12}, -6)});
   EXPECT_TRUE(says(local_text(run), "custom_call(%x)") && says(local_text(run), "%y = custom_call") && says(local_text(run), "f32[3]"))
       << local_text(run);
-  EXPECT_TRUE(run.remarks.empty()) << run.remarks[0];
+  EXPECT_TRUE(run.remarks.empty()) << run.remarks[0].text;
 }
 
 TEST(Padding, MoreThanMayBeGatheredIsRefused) {

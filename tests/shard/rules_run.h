@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "ir/remark.h"
 
 namespace nabla::shard_tests {
 
@@ -14,7 +15,7 @@ struct Sent {
   double gradient = 0;  ///< and by its gradient
   std::string ops;      ///< the collectives of @f, in order
   std::string text;     ///< the local programs of @f and its gradient @g
-  std::vector<std::string> remarks;  ///< but for those about axes that nothing lies along
+  std::vector<ir::Remark> remarks;  ///< but for those about axes that nothing lies along
 };
 
 /// Adds @loss, a quarter of the sum of the squares of the first result of @f, and its gradient @g, to a module whose

@@ -8,6 +8,7 @@
 
 #include "ir/module.h"
 #include "ir/op_def.h"
+#include "ir/remark.h"
 #include "tests/property/cases.h"
 #include "tests/property/compare.h"
 
@@ -22,7 +23,7 @@ struct ShardedRun {
   bool padded = false;  ///< pad-shards had something to do
   ir::Module sharded, local;
   std::vector<Literal> results;  ///< of all ranks, joined
-  std::vector<std::string> remarks;
+  std::vector<ir::Remark> remarks;
 };
 
 /// Propagates the layouts of a flat module, partitions it, and runs the function on every rank: arguments are cut as its

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/module.h"
+#include "ir/remark.h"
 #include "tests/pass_options.h"
 
 namespace nabla::strategy_tests {
@@ -17,7 +18,7 @@ ir::Module parsed(const std::string& text);
 
 struct Applied {
   std::string layouts;  ///< of the state, then of the inputs
-  std::vector<std::string> remarks;
+  std::vector<ir::Remark> remarks;
 };
 Applied applied(const ir::Module& m, const Options& options);
 

@@ -41,7 +41,7 @@ Result<Made> searched(const ir::Module& m, const std::string& mesh, Options opti
   ir::Module flat = NABLA_TRY(driver::simplify_module(NABLA_TRY(driver::with_mesh(m, {mesh}, true)), target, {}, ir::Stage::kFlat));
   options["search"] = "true";
   auto made = NABLA_TRY(passes::run_passes(flat, {{"auto-shard", options_of("auto-shard", options)}}, ops::all_ops(), target));
-  return Made{made.module, passes::found_plan(made.reports)->text, made.reports[0].remarks[0]};
+  return Made{made.module, passes::found_plan(made.reports)->text, made.reports[0].remarks[0].text};
 }
 
 driver::CompileOptions with_search(const std::string& mesh) {
@@ -323,7 +323,7 @@ driver::CompileOptions with_strategy(const std::string& mesh, const std::string&
 }
 std::string remarks_of(const driver::CompiledModule& m) {
   std::string out;
-  for (const std::string& r : passes::remarks_of(m.passes)) out += r + "\n";
+  for (const ir::Remark& r : passes::remarks_of(m.passes)) out += r.text + "\n";
   return out;
 }
 
@@ -478,7 +478,7 @@ TEST(AutoShard, LeavesRoomForTheActivations) {
   EXPECT_LE(plan(*made).arena_bytes, most);
   EXPECT_LT(plan(*made).state_bytes, free.state_bytes);
   std::string remarks;
-  for (const std::string& r : passes::remarks_of(made->passes)) remarks += r + "\n";
+  for (const ir::Remark& r : passes::remarks_of(made->passes)) remarks += r.text + "\n";
   EXPECT_NE(remarks.find(" searches until state and temporaries took "), std::string::npos) << remarks;
   // No layouts of the state make room for what is left.
   auto none = lowered(passes::Bytes{free.state_bytes / 3});

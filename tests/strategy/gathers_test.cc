@@ -35,7 +35,7 @@ Gathers gathers(const ir::Module& m, const Options& options, const std::string& 
   EXPECT_TRUE(made.ok()) << to_string(made.errors());
   if (!made.ok()) return out;
   for (const passes::PassReport& report : made->passes)
-    if (report.pass == pass) out.notes = report.remarks;
+    if (report.pass == pass) out.notes = ir::texts_of(report.remarks);
   shard_tests::for_each_collective(made->planned, "step", [&](const ir::Function& f, const ir::Node& n, int64_t times) {
     if (n.op->name == "all_gather") out.calls += times, out.bytes += times * f.type(n.results[0]).bytes().value();
   });

@@ -145,7 +145,7 @@ TEST(Strategy, DataParallelKeepsTheStateWhole) {
             "momentum.w0 <{?}, {?}> replicated {dp}\nmomentum.w1 <{?}, {?}> replicated {dp}\n"
             "momentum.bias <{?}> replicated {dp}\nstep(x) <dp, {?}>\n");
   ASSERT_EQ(made.remarks.size(), 1u);
-  EXPECT_EQ(made.remarks[0],
+  EXPECT_EQ(made.remarks[0].text,
             "input x of entry predict, f32[batch,64], is not cut along {dp}: 4 parts do not divide batch, whose symbol has no such "
             "multiple");
 }
@@ -166,8 +166,8 @@ TEST(Strategy, ZeroSharesTheOptimizersState) {
               "momentum.w0 <{dp, ?}p1, {?}>\nmomentum.w1 <{dp, ?}p1, {?}>\n"
               "momentum.bias <{?}> replicated {dp}\nstep(x) <dp, {?}>\n");
     ASSERT_EQ(made.remarks.size(), 3u);
-    EXPECT_EQ(made.remarks[1], std::string("zero=") + level + ": along {dp}, 4 ranks, lie 2 leaves of the optimizer's state");
-    EXPECT_EQ(made.remarks[2],
+    EXPECT_EQ(made.remarks[1].text, std::string("zero=") + level + ": along {dp}, 4 ranks, lie 2 leaves of the optimizer's state");
+    EXPECT_EQ(made.remarks[2].text,
               std::string("zero=") + level + ": momentum.bias: f32[3] stays whole, as 4 ranks divide none of its dimensions");
   }
 }
@@ -207,7 +207,7 @@ TEST(Strategy, ZeroDividesEvenlyWhereRulesMayPad) {
     lies(9, 2, "<{tp, dp}p1, {}> allow_padding");
     lies(9, 5, "<tp, {}> replicated {dp} allow_padding");
   }
-  const std::vector<std::string> remarks = laid_out(9, 5).remarks;
+  const std::vector<std::string> remarks = ir::texts_of(laid_out(9, 5).remarks);
   const std::string expected = "zero=3: w1: f32[32,9] stays cut as <tp, {}> alone, as 4 ranks divide none of the dimensions of a part";
   EXPECT_EQ(std::count(remarks.begin(), remarks.end(), expected), 1) << remarks.back();
 }
@@ -217,7 +217,7 @@ TEST(Strategy, ZeroSaysWhatItDoesNotShare) {
   std::string text = kModel;
   for (size_t at; (at = text.find("f32[3]")) != std::string::npos;) text.replace(at, 6, "f32[6]");
   auto said = [](const std::string& text, const Options& options, const std::string& remark) {
-    const std::vector<std::string> all = applied(parsed(text), options).remarks;
+    const std::vector<std::string> all = ir::texts_of(applied(parsed(text), options).remarks);
     return std::find(all.begin(), all.end(), remark) != all.end();
   };
   const Options zero3 = {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "bias=tp"}};
@@ -286,8 +286,8 @@ TEST(Strategy, InputsThatLeaveTheirFirstDimensionOpenAreCut) {
   Applied closed = applied(laid_out(false), {{"data-axes", "dp"}});
   EXPECT_NE(closed.layouts.find("step(x) <{}, tp>\n"), std::string::npos) << closed.layouts;
   ASSERT_FALSE(closed.remarks.empty());
-  EXPECT_TRUE(closed.remarks[0].ends_with(" is not cut along {dp}: it lies as <{}, tp>, which leaves its first dimension not open"))
-      << closed.remarks[0];
+  EXPECT_TRUE(closed.remarks[0].text.ends_with(" is not cut along {dp}: it lies as <{}, tp>, which leaves its first dimension not open"))
+      << closed.remarks[0].text;
 }
 
 // An open first dimension that begins with data axes goes on with the others.

@@ -72,7 +72,7 @@ TEST(GoldenPasses, GiveTheModulesThatTheFilesShow) {
     ASSERT_TRUE(out.ok()) << to_string(out.errors());
     std::string got = ir::print(out->module);
     for (const passes::PassReport& r : out->reports)
-      for (const std::string& remark : r.remarks) got += r.pass + ": " + remark + "\n";
+      for (const ir::Remark& remark : r.remarks) got += r.pass + ": " + remark.text + "\n";
     if (update_goldens) {
       std::ofstream(path) << head << input << kSeparator << got;
       continue;

@@ -131,7 +131,7 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
     driver::CompileOptions options = options_of(target, true, "");
     options.fuse = !check_nan;
     options.pass_options.auto_shard.search = spread.search;
-    std::vector<std::string> remarks;
+    std::vector<ir::Remark> remarks;
     if (!spread.options.empty()) {
       set_spread(options, spread.options);
       m = with_strategy(m, f.function->params.size() - f.captures.size(), spread.updates, options, remarks);
@@ -141,8 +141,8 @@ std::shared_ptr<Bundle> compile_function(const TracedFunction& f, const std::str
                                 std::move(processes));
     for (ir::ShardingRef& layout : layouts)
       out->placements.push_back(layout ? std::make_shared<const Placement>(Placement{*m.mesh(), std::move(layout)}) : nullptr);
-    for (std::string& remark : passes::remarks_of(compiled.passes)) remarks.push_back(std::move(remark));
-    if (m.mesh()) out->notes = passes::notes_of(remarks);
+    for (ir::Remark& remark : passes::remarks_of(compiled.passes)) remarks.push_back(std::move(remark));
+    if (m.mesh()) out->notes = ir::notes_of(remarks);
     if (m.mesh()) out->compiled = std::make_shared<const CompiledFunction>(CompiledFunction{std::move(m), spread.search});
     return out;
   });

@@ -125,17 +125,19 @@ std::vector<bool> state_of(const ir::Module& module, size_t arguments, const std
 }  // namespace
 
 ir::Module with_strategy(const ir::Module& module, size_t arguments, const std::vector<Update>& updates, driver::CompileOptions& options,
-                         std::vector<std::string>& remarks) {
+                         std::vector<ir::Remark>& remarks) {
   const ir::Module spread = value_or_throw(driver::spread_over_mesh(module, options));
   options.mesh.clear(), options.microbatches = 0;
   if (options.pass_options.apply_strategy == passes::ApplyStrategyOptions()) return spread;
+  // The passes that run later do not see the strategy, but exchange gradients as it says.
+  options.pass_options.partition.grad_sync = passes::grad_sync_of(options.pass_options);
   passes::PassOptions given;
   given.apply_strategy = std::exchange(options.pass_options.apply_strategy, {});
   given.deterministic = options.deterministic;
   AsProgram program = as_program(spread, state_of(spread, arguments, updates, given.apply_strategy.layouts), updates);
   auto made = value_or_throw(passes::run_passes(program.module, {{"apply-strategy", given}}, ops::all_ops(),
                                                 value_or_throw(ir::find_target("cpu"))));
-  for (std::string& remark : passes::remarks_of(made.reports)) remarks.push_back(std::move(remark));
+  for (ir::Remark& remark : passes::remarks_of(made.reports)) remarks.push_back(std::move(remark));
   return as_function(made.module, program, spread.entries[0]);
 }
 

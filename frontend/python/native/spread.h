@@ -26,6 +26,6 @@ using Update = std::pair<size_t, size_t>;
 /// those that `layouts` names, and captured tensors. The others are inputs. The first `arguments` parameters are arguments of a call,
 /// and captured tensors follow. Appends the notes of the strategy to `remarks`. Throws Error.
 ir::Module with_strategy(const ir::Module& module, size_t arguments, const std::vector<Update>& updates, driver::CompileOptions& options,
-                         std::vector<std::string>& remarks);
+                         std::vector<ir::Remark>& remarks);
 
 }  // namespace nabla::python

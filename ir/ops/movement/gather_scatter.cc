@@ -149,17 +149,26 @@ InferResult infer_scatter(const InferContext& ctx) {
   return Types{ctx.operands[0]};
 }
 
+/// The type in which a scatter combines. An f32 that grows one by one stops at 2^24, so sums of many windows are kept in f64.
+DType scatter_type(const TypedOp& op, const IndexedDims& dims, Combiner combiner) {
+  constexpr int64_t kManyWindows = int64_t{1} << 20;
+  const DType dtype = op.operands[0].dtype;
+  if (combiner == Combiner::kNone) return dtype;
+  Dim windows = 1;
+  for (int64_t d : dims.batch_dims) windows = windows * op.operands[2].shape[d];
+  const bool many = combiner == Combiner::kSum && is_float(dtype) && windows.bounds().min >= kManyWindows;
+  return many ? DType::kF64 : accumulation_type(dtype);
+}
+
 Fragment access_scatter(const TypedOp& op, Combiner combiner) {
-  bool combines = combiner != Combiner::kNone;
   Fragment f;
   IndexedDims dims = scatter_dims_of(op);
   std::vector<int> own = f.add_axes("i", op.operands[0].shape), over = f.add_axes("u", op.operands[2].shape);
-  DType dtype = op.operands[0].dtype;
+  const DType dtype = op.operands[0].dtype, sums = scatter_type(op, dims, combiner);
   auto load = [&](int k, const std::vector<int>& axes) {
-    std::vector<Expr> at = kernel_ir::axes_as_indices(axes);
-    return combines ? load_wide(op, k, at) : load_operand(op, k, at);
+    return kernel_ir::convert(sums, load_operand(op, k, kernel_ir::axes_as_indices(axes)));
   };
-  int d = f.map("scattered", combines ? accumulation_type(dtype) : dtype, own, load(0, own));
+  int d = f.map("scattered", sums, own, load(0, own));
   kernel_ir::Definition& definition = f.definitions[d];
   definition.scatter = true;
   definition.combiner = combiner;
