@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "cli/nabla_run_main.h"
+#include "cli/nabla_run/run.h"
 #include "runtime/comm/transport.h"
 
 namespace nabla::tests {
