@@ -20,4 +20,7 @@ void __verbose_terminate_handler() {
 }
 }  // namespace __gnu_cxx
 
+// In the place of libsodium's, which stands in one object with sodium_init, and so brings all of its algorithms: 100 KB.
+extern "C" void sodium_misuse() { std::abort(); }
+
 int main(int argc, char** argv) { return nabla::cli::nabla_run_main(argc, argv); }

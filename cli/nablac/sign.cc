@@ -11,6 +11,7 @@
 #include "cli/nablac/commands.h"
 #include "cli/validators.h"
 #include "runtime/format/bundle_reader.h"
+#include "runtime/signature/sign.h"
 #include "runtime/signature/signature.h"
 
 namespace nabla::cli {

@@ -1,4 +1,4 @@
-// Signed bundles: Ed25519 (RFC 8032) over the manifest, which holds the hashes of all other members.
+// Checks signed bundles: Ed25519 (RFC 8032) over the manifest, which holds the hashes of all other members.
 #pragma once
 
 #include <string>
@@ -9,19 +9,9 @@
 
 namespace nabla::signature {
 
-/// 32 bytes as 64 hexadecimal digits; a secret key is the seed of a pair (RFC 8032, section 5.1.5).
-struct KeyPair {
-  std::string public_key, secret_key;
-};
-KeyPair new_key_pair();
-
 /// A key file is one line: "nabla-public-key ed25519 3b6a..." or "nabla-secret-key ed25519 9d61...". E0801, E0105.
 std::string key_file(const std::string& key, bool secret);
 Result<std::string> read_key(const std::string& path, bool secret);
-
-/// The bytes of a bundle with a signature as its last member, in place of one that it had. `what` names it. E0105 for what
-/// is no bundle file, as an executable that carries one.
-Result<std::string> sign(format::Bytes bundle, const std::string& secret_key, const std::string& what);
 
 /// Has one of these keys signed the bundle's manifest? E0109 says who has, if anybody. That the manifest is true to the
 /// members, format::Bundle checks.

@@ -1,3 +1,4 @@
+#include "runtime/signature/sign.h"
 #include "runtime/signature/signature.h"
 
 #include <gtest/gtest.h>
