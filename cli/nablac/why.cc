@@ -4,7 +4,6 @@
 #include <CLI/Formatter.hpp>
 #include <fmt/ranges.h>
 #include <map>
-#include <sstream>
 
 #include "cli/driver/spread.h"
 #include "cli/nablac/commands.h"
@@ -73,32 +72,25 @@ Result<ir::Module> with_strategy(const ir::Module& module, const passes::ApplySt
   return out;
 }
 
-// The explanation, with the option in place of the program where that said it.
-std::string with_options(const std::string& text, const SaidByOption& said) {
-  constexpr std::string_view kSaid = "    said by ", kDimension = "dimension ", kFrom = " from dimension ";
-  std::string out, line;
-  int dim = 0;  // of what was said: that of the heading, or where the last op on the way has it from
-  for (std::istringstream lines(text); std::getline(lines, line); out += line + "\n") {
-    if (line.starts_with("  " + std::string(kDimension))) dim = std::atoi(line.c_str() + 2 + kDimension.size());
-    if (size_t from = line.find(kFrom); from != line.npos) dim = std::atoi(line.c_str() + from + kFrom.size());
-    if (!line.starts_with(kSaid)) continue;
-    std::string who = line.substr(kSaid.size());
-    if (auto option = said.find({who, dim}); option != said.end()) line = fmt::format("{}{}, of {}", kSaid, option->second, who);
-  }
-  return out;
+// The explanation. Where an option gave the layout and not the program, it names the option.
+std::string with_options(const passes::LayoutExplanation& explanation, const SaidByOption& said) {
+  return print(explanation, [&](const passes::DimExplanation& dim) {
+    auto option = said.find({dim.said_by, dim.said_dim});
+    return option == said.end() ? dim.said_by : fmt::format("{}, of {}", option->second, dim.said_by);
+  });
 }
 
 // The first entry that has the value, or the one that is named.
-Result<std::string> explained(const ir::Module& flat, const WhyOptions& options, const std::string& value,
-                              passes::PassContext& context) {
+Result<passes::LayoutExplanation> explained(const ir::Module& flat, const WhyOptions& options, const std::string& value,
+                                            passes::PassContext& context) {
   Diagnostics problems;
   std::vector<std::string> names;
   for (const ir::Entry& e : flat.entries) {
     names.push_back(e.name);
     if (!options.entry.empty() && e.name != options.entry) continue;
-    Result<std::string> text = passes::explain_layout(flat, e.function, value, context);
-    if (text.ok() || text.errors()[0].code != Code::kUnknownName) return text;
-    if (problems.empty()) problems = text.errors();
+    Result<passes::LayoutExplanation> found = passes::explain_layout(flat, e.function, value, context);
+    if (found.ok() || found.errors()[0].code != Code::kUnknownName) return found;
+    if (problems.empty()) problems = found.errors();
   }
   if (!problems.empty() && names.size() > 1 && options.entry.empty()) {
     Diagnostic d = error(Code::kUnknownName, "no entry has a value `{}`", value);

@@ -143,8 +143,8 @@ Result<ir::Module> propagated_layouts(const ir::Module& module, PassContext& con
   return out;
 }
 
-Result<std::string> explain_layout(const ir::Module& module, const std::string& function, const std::string& value,
-                                   PassContext& context) {
+Result<LayoutExplanation> explain_layout(const ir::Module& module, const std::string& function, const std::string& value,
+                                         PassContext& context) {
   if (!module.mesh()) return error(Code::kBadSharding, "the module has no mesh, so that nothing is laid out");
   Propagated made = NABLA_TRY(propagated(module, true, context));
   const ir::Function* f = made.sharded.find(function);

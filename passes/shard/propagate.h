@@ -1,6 +1,10 @@
 // How every value is laid out over the mesh.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "passes/pass.h"
 
 namespace nabla::passes {
@@ -15,10 +19,22 @@ Result<ir::Module> propagate(const ir::Module& module, PassContext& context);
 /// those of the module. Its remarks are not kept.
 Result<ir::Module> propagated_layouts(const ir::Module& module, PassContext& context);
 
-/// Why propagation lays a value ("%h", "h") of a function of a flat module out as it does: by dimension the ops through
-/// which its axes came, back to what the user said, and the axes that it did not get. E0107 for unknown names, and the
+/// Why a dimension of a value has its axes.
+struct DimExplanation {
+  std::string heading;             ///< "dimension 0 (8): along {dp}"
+  std::vector<std::string> steps;  ///< the ops through which the axes came, from the value back, and the axes that were refused on the way
+  std::string said_by;             ///< whose layout it follows: "state leaf w"; empty: nobody's
+  int said_dim = 0;                ///< the dimension of that layout
+};
+struct LayoutExplanation {
+  std::string heading;  ///< "%h f32[8,4] in @step"
+  std::vector<DimExplanation> dims;
+};
+/// Explains how propagation chose the layout of a value ("%h", "h") of a function of a flat module. E0107 for unknown names, and the
 /// errors of propagate.
-Result<std::string> explain_layout(const ir::Module& module, const std::string& function, const std::string& value,
-                                   PassContext& context);
+Result<LayoutExplanation> explain_layout(const ir::Module& module, const std::string& function, const std::string& value,
+                                         PassContext& context);
+/// The explanation as text. `said` may say more of the one whose layout a dimension follows.
+std::string print(const LayoutExplanation& explanation, const std::function<std::string(const DimExplanation&)>& said = {});
 
 }  // namespace nabla::passes

@@ -10,6 +10,7 @@
 #include "passes/pass.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/layout_order.h"
+#include "passes/shard/propagate.h"
 #include "passes/shard/rules/rules.h"
 
 namespace nabla::passes {
@@ -22,9 +23,8 @@ class Propagation {
       : m_(m), mesh_(*m.mesh()), explains_(explains), context_(context), late_(late) {}
 
   Result<ir::Module> run();
-  /// Why the value is laid out as it is: by dimension, back to what the user said, and what did not come about. After
-  /// run.
-  std::string explain(const std::string& function, ir::ValueId value) const;
+  /// Why the value has its layout. Requires that `run` has ended.
+  LayoutExplanation explain(const std::string& function, ir::ValueId value) const;
 
  private:
   /// A dimension of a value: what the algorithm gives axes to. Dimensions that must agree (a carry in and out of a
@@ -133,7 +133,7 @@ class Propagation {
   // ---- Explanations. propagation_report.cc
   std::string name_of(int place) const;
   const std::pair<int, Cause>* cause_of(int variable, size_t count) const;
-  std::string chain(int variable) const;
+  void follow(int variable, DimExplanation& out) const;
   std::map<std::string, std::pair<Cause, std::string>> refused_of(int variable) const;
   void report_conflicts();
 

@@ -16,16 +16,26 @@ std::string through(const Node& node) { return node.op->name + at_place(node.loc
 
 }  // namespace
 
-/// Why the value is laid out as it is: by dimension, back to what the user said, and what did not come about.
-std::string Propagation::explain(const std::string& function, ValueId value) const {
-  int f = index_.at(function);
+LayoutExplanation Propagation::explain(const std::string& function, ValueId value) const {
+  const int f = index_.at(function);
   const ir::Type& type = m_.functions[f]->type(value);
-  std::string out = fmt::format("{} {} in @{}\n", ir::value_name(*m_.functions[f], value), type.str(), function);
+  LayoutExplanation out{fmt::format("{} {} in @{}", ir::value_name(*m_.functions[f], value), type.str(), function), {}};
   for (int d = 0; d < type.rank(); ++d) {
     const Axes& axes = axes_[variable(f, value, d)];
-    out += fmt::format("  dimension {} ({}): {}\n", d, type.shape[d].str(),
-                       axes.empty() ? "whole" : "along " + ir::str(axes));
-    out += chain(variable(f, value, d));
+    DimExplanation dim{fmt::format("dimension {} ({}): {}", d, type.shape[d].str(), axes.empty() ? "whole" : "along " + ir::str(axes)),
+                       {}, "", d};
+    follow(variable(f, value, d), dim);
+    out.dims.push_back(std::move(dim));
+  }
+  return out;
+}
+
+std::string print(const LayoutExplanation& explanation, const std::function<std::string(const DimExplanation&)>& said) {
+  std::string out = explanation.heading + "\n";
+  for (const DimExplanation& dim : explanation.dims) {
+    out += fmt::format("  {}\n", dim.heading);
+    for (const std::string& step : dim.steps) out += fmt::format("    {}\n", step);
+    if (!dim.said_by.empty()) out += fmt::format("    said by {}\n", said ? said(dim) : dim.said_by);
   }
   return out;
 }
@@ -42,26 +52,24 @@ const std::pair<int, Propagation::Cause>* Propagation::cause_of(int variable, si
   auto first = causes->second.lower_bound(count);
   return first == causes->second.end() || !first->second.second.node ? nullptr : &first->second;
 }
-// One line for each op on the path back to the user's layout.
-std::string Propagation::chain(int variable) const {
-  std::string out;
+// Follows the axes back to the user's layout, with one step for each op.
+void Propagation::follow(int variable, DimExplanation& out) const {
   const size_t count = axes_[static_cast<size_t>(variable)].size();
   for (std::set<int> seen; seen.insert(variable).second;) {
     for (const auto& [axes, refusal] : refused_of(variable))
-      out += fmt::format("    not along {}, as {} of {} has it: {}\n", axes, through(*refusal.first.node),
-                         refusal.first.from < 0 ? "another" : name_of(refusal.first.from), refusal.second);
+      out.steps.push_back(fmt::format("not along {}, as {} of {} has it: {}", axes, through(*refusal.first.node),
+                                      refusal.first.from < 0 ? "another" : name_of(refusal.first.from), refusal.second));
     const std::pair<int, Cause>* because = cause_of(variable, count);
     if (!because) {
-      auto said = said_by_.find(variable);
-      if (said != said_by_.end()) out += fmt::format("    said by {}\n", said->second.who);
-      return out;
+      if (auto said = said_by_.find(variable); said != said_by_.end()) out.said_by = said->second.who;
+      return;
     }
     const auto& [place, cause] = *because;
-    if (cause.from < 0) return out;
-    out += fmt::format("    {} from {} by {}\n", name_of(place), name_of(cause.from), through(*cause.node));
+    if (cause.from < 0) return;
+    out.steps.push_back(fmt::format("{} from {} by {}", name_of(place), name_of(cause.from), through(*cause.node)));
+    out.said_dim = places_[static_cast<size_t>(cause.from)].dim;
     variable = find(cause.from);
   }
-  return out;
 }
 std::map<std::string, std::pair<Propagation::Cause, std::string>> Propagation::refused_of(int variable) const {
   auto found = refused_.find(variable);

@@ -164,7 +164,7 @@ std::string why(const Bundle& bundle, const std::string& value) {
     if (of.searched)
       flat = value_or_throw(passes::run_passes(flat, {{"auto-shard", {.auto_shard = {.search = true}}}}, ops::all_ops(), cpu)).module;
     passes::PassContext context{ops::all_ops(), cpu};
-    return value_or_throw(passes::explain_layout(flat, flat.entries[0].function, value, context));
+    return print(value_or_throw(passes::explain_layout(flat, flat.entries[0].function, value, context)));
   });
 }
 
