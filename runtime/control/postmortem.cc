@@ -15,7 +15,7 @@
 namespace nabla::control {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 // By which a file is known again as one that was written here.
 constexpr const char *kFormat = "nabla report", *kCause = "cause.json";

@@ -15,7 +15,7 @@
 namespace nabla::signature {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 std::string_view word(bool secret) { return secret ? "secret" : "public"; }
 
