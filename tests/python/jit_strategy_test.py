@@ -75,6 +75,18 @@ def test_ranks_have_parts_of_the_batch_and_of_the_state():
     assert "x: f32[4,8]" in text and "params.fc0.w: f32[2,16]" in text and "momentum.fc0.w: f32[2,16]" in text, text
 
 
+def test_shares_of_gradients_are_exchanged_in_each_microbatch():
+    """As in a bundle: with ZeRO 2 a rank has only its share of the summed gradients."""
+    def exchanged(**options):
+        compiled = nb.jit(step, donate_argnums=(0, 1), mesh={"dp": 4}, data_axes="dp", **options)
+        run(compiled, 1)
+        return str(compiled.inspect())
+
+    assert "reduce_scatter x2 " in exchanged(zero=2, microbatches=2)
+    assert "reduce_scatter x2 " not in exchanged(zero=1, microbatches=2)
+    assert "reduce_scatter x2 " not in exchanged(zero=2)
+
+
 def test_what_is_differentiated_by_is_no_batch():
     gradient = nb.jit(nb.grad(loss), mesh={"dp": 4}, data_axes="dp")
     close(gradient(parameters(), *batch()), nb.grad(loss)(parameters(), *batch()))

@@ -398,3 +398,16 @@ def test_products_of_bools(product):
 def test_nan_is_in_neither_set():
     got = nb.setxor1d(np.array([1, np.nan, 2]), np.array([2, 3, np.nan]))
     np.testing.assert_array_equal(np.asarray(got), [1, 3, np.nan])
+
+
+@pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])
+def test_sums_of_many_windows_do_not_stall(wrap):
+    """A float32 to which ones are added one by one stays at 2^24."""
+    count = 2**24 + 2**10
+    ids, ones = nb.zeros(count, "int32"), nb.ones(count)
+
+    def sums(x, table):
+        return nb.segment_sum(x, ids, 2), nb.zeros(2).at[ids].add(x), nb.grad(lambda t: nb.sum(t[ids]))(table)
+
+    for total in wrap(sums)(ones, nb.zeros(2)):
+        np.testing.assert_array_equal(np.asarray(total), [count, 0])
