@@ -53,7 +53,8 @@ Status check(format::Bytes bundle, const std::vector<std::string>& public_keys, 
   if (std::find(public_keys.begin(), public_keys.end(), text("key")) == public_keys.end())
     return error(Code::kNotSigned, "{} is signed by key {}, and asked for is {}", what, text("key"), fmt::join(public_keys, " or "));
   std::string said = signed_text(parts.manifest->data);
-  if (crypto_sign_verify_detached(signature->data(), reinterpret_cast<const unsigned char*>(said.data()), said.size(), key->data()) != 0)
+  const auto* signed_bytes = reinterpret_cast<const unsigned char*>(said.data());
+  if (crypto_sign_ed25519_verify_detached(signature->data(), signed_bytes, said.size(), key->data()) != 0)
     return error(Code::kNotSigned, "{}: the signature by key {} is not one of this bundle", what, text("key"));
   return Ok{};
 }
