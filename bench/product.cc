@@ -14,7 +14,7 @@ namespace nabla::bench {
 namespace {
 
 // Of nabla-run: 2 MB, and room for going on where training was saved.
-constexpr double kRunBytes = 3.0e6, kCoreBytes = 1.8e6;
+constexpr double kRunBytes = 2.8e6, kCoreBytes = 1.8e6;
 
 // Seconds of `nablac compile` of what `program` writes, process and all; the kernel cache is in the scratch folder.
 Result<Measurement> compile(const Paths& paths, const std::string& program, bool cold, double budget) {
