@@ -33,7 +33,7 @@ class Reporter {
     out["report_version"] = kReportVersion;
     out["target"] = target_.name;
     out["machine"] = machine();
-    if (!bill_.remarks.empty()) out["notes"] = ir::notes_of(bill_.remarks);
+    if (!bill_.remarks.empty()) out["notes"] = ir::notes_of(bill_.remarks), out["remarks"] = ir::texts_of(bill_.remarks);
     add_state(out);
     if (context_.set) add_mesh(*context_.set, context_.of_class, out);
     for (const ir::SymbolRef& s : ir::without_coordinates(flat_.symbols)) {

@@ -180,8 +180,8 @@ class StrategyPass {
     if (shards(mesh_, s_.zero) == 1)
       return say(RemarkKind::kZeroShares, fmt::format("one rank lies along {}, which has all of the state", ir::str(s_.zero)));
     if (s_.level < 3 && !remembers_)
-      return say(RemarkKind::kZeroShares, "the optimizer has no state that ranks could share: they keep gradients whole, and exchange them as "
-                                    "with zero=0");
+      return say(RemarkKind::kZeroShares,
+                 "the optimizer has no state that ranks could share: they keep gradients whole, and exchange them as with zero=0");
     std::string what = s_.level == 3 ? fmt::format("{} parameter{} and ", parameters_, parameters_ == 1 ? "" : "s") : "";
     say(RemarkKind::kZeroShares, fmt::format("along {}, {} ranks, lie {}{} lea{} of the optimizer's state", ir::str(s_.zero),
                                        shards(mesh_, s_.zero), what, slots_, slots_ == 1 ? "f" : "ves"));
@@ -194,7 +194,8 @@ class StrategyPass {
       if (ir::axes_of(own).empty())
         say(RemarkKind::kZeroWhole, fmt::format("{} stays whole, as {} divide none of its dimensions", leaf, parts));
       else
-        say(RemarkKind::kZeroPart, fmt::format("{} stays cut as {} alone, as {} divide none of the dimensions of a part", leaf, own.str(), parts));
+        say(RemarkKind::kZeroPart,
+            fmt::format("{} stays cut as {} alone, as {} divide none of the dimensions of a part", leaf, own.str(), parts));
   }
   void say(RemarkKind kind, const std::string& what) {
     context_.remarks.push_back({kind, "zero", fmt::format("zero={}: {}", s_.level, what)});

@@ -159,7 +159,8 @@ TEST(Layouts, WhatCannotBeSplitIsGatheredAndSaid) {
   Made m = make("a=2", "%x: f32[8@a]", " %s = argsort(%x) {axis=0}\n return %s\n");
   EXPECT_EQ(collectives(m), "all_gather");
   ASSERT_EQ(m.remarks.size(), 1u);
-  EXPECT_EQ(m.remarks[0].text, "argsort cannot be split along dimension 0 of %x, which lies along {a}: %x is gathered, 32 bytes on every rank");
+  EXPECT_EQ(m.remarks[0].text,
+            "argsort cannot be split along dimension 0 of %x, which lies along {a}: %x is gathered, 32 bytes on every rank");
 }
 
 // Gradients of microbatches: a sum for all of them.
