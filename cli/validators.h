@@ -81,9 +81,18 @@ inline std::string problem_of(const CLI::ParseError& problem, const CLI::App& ap
   return problem.what();
 }
 
+/// E0901 for `--option=` without a value. The parser would take the next argument for it.
+inline Status check_values(const std::vector<std::string>& args) {
+  for (const std::string& arg : args)
+    if (arg.starts_with("--") && arg.find('=') == arg.size() - 1)
+      return option_error("give it a value, or leave it out", "{}: nothing stands after the `=`", arg.substr(0, arg.size() - 1));
+  return Ok{};
+}
+
 /// Parses the line of a program without subcommands: the text of --help or --version, or "" where neither is asked for. E0901.
 inline Result<std::string> parse(CLI::App& app, const std::vector<std::string>& args) {
   check_flags(app);
+  (void)NABLA_TRY(check_values(args));
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // the parser takes them from the back
   } catch (const CLI::CallForHelp&) {

@@ -280,6 +280,7 @@ TEST(Notes, AreOnePerKind) {
     remarks.push_back({RemarkKind::kZeroWhole, "bias", fmt::format("the bias beside {} stays whole", bytes)});
   }
   remarks.push_back({RemarkKind::kZeroShares, "zero", "ranks share 5 parameters"});
+  remarks.push_back({RemarkKind::kEarlierCollectives, "step", "2 collectives start earlier", 64});
   EXPECT_EQ(ir::notes_of(remarks), (std::vector<std::string>{
                                        "900 bytes are laid out anew (the one with the most bytes of 3 notes of this kind)",
                                        "the bias beside 100 stays whole (the first of 3 notes of this kind)", "ranks share 5 parameters"}));

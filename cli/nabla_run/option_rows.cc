@@ -7,7 +7,7 @@ namespace {
 
 using Kind = OptionDomain::Kind;
 
-constexpr OptionDomain kFile{Kind::kFile};
+constexpr OptionDomain kFile{Kind::kFile}, kName{Kind::kName};
 constexpr OptionDomain kPositive{Kind::kWhole, 1, INT64_MAX, "a whole number of at least 1"};
 constexpr OptionDomain kCount{Kind::kWhole, 0, INT64_MAX, "a whole number"};
 
@@ -28,9 +28,11 @@ constexpr OptionRow kRows[] = {
      {Kind::kWhole, 0, UINT64_MAX, "a whole number below 2^64"}, Alike::kValue},
     {"--threads", "", NABLA_RUN(threads), "of a program for CPUs, of each rank [the ranks share the CPUs of the process]",
      {Kind::kWhole, 1, 1024, "a number from 1 to 1024"}},
-    {"--require-signature", "", NABLA_RUN(signers), "FILE with a public key that has signed the bundle (nablac sign); of several, one"},
-    {"--target", "", NABLA_RUN(target), "the bundle's program for this target [the first that can run here]"},
-    {"--class", "", NABLA_RUN(rank_class), "of a bundle for several ranks: run one rank of this class alone [all ranks]"},
+    {"--require-signature", "", NABLA_RUN(signers), "FILE with a public key that has signed the bundle (nablac sign); of several, one",
+     kFile},
+    {"--target", "", NABLA_RUN(target), "the bundle's program for this target [the first that can run here]", kName},
+    {"--class", "", NABLA_RUN(rank_class), "of a bundle for several ranks: run one rank of this class alone [all ranks]",
+     kName},
     {"--comm-timeout", "", NABLA_RUN(comm_timeout_s), "seconds that a rank waits for others [300; of several processes 60]",
      {Kind::kWhole, 1, 86400, "a number of seconds from 1 to 86400"}, Alike::kValue},
     {"--trace", "", NABLA_RUN(trace), "write a Chrome trace (Perfetto) of every instruction", kFile, Alike::kPresence},
@@ -45,7 +47,7 @@ constexpr OptionRow kRows[] = {
     {"--sync-debug", "", NABLA_RUN(sync_debug), "wait after every instruction of a GPU, to name one that fails; slow"},
     {"--json", "", NABLA_RUN(json), "print the results of --bench, and of --profile beside it, as JSON lines"},
 
-    {"--entry", "Entries", NABLA_JOB(entry), "the entry to run; may be repeated", {}, Alike::kValue},
+    {"--entry", "Entries", NABLA_JOB(entry), "the entry to run; may be repeated", kName, Alike::kValue},
     {"--input", "Entries", NABLA_JOB(inputs),
      "NAME=FILE.npy|.npz[:ARRAY]|.safetensors[:ARRAY], or NAME=NUMBER for a scalar; once per input", {}, Alike::kContent},
     {"--output", "Entries", NABLA_JOB(outputs), "NAME=FILE.npy|.safetensors, written after the last run; once per output"},

@@ -18,7 +18,7 @@ using OptionPlace = std::variant<std::string*, std::vector<std::string>*, std::v
 
 /// The texts that an option takes.
 struct OptionDomain {
-  enum class Kind : uint8_t { kAny, kFile, kAddress, kEngine, kWhole, kSeconds };
+  enum class Kind : uint8_t { kAny, kName, kFile, kAddress, kEngine, kWhole, kSeconds };
   Kind kind = Kind::kAny;
   uint64_t low = 0, high = 0;  ///< of whole numbers; milliseconds of seconds
   const char* words = "";      ///< of whole numbers: "a number of ranks"

@@ -85,6 +85,8 @@ std::string problem_with(const std::string& text, const OptionDomain& domain) {
   switch (domain.kind) {
     case Kind::kAny:
       break;
+    case Kind::kName:
+      return text.empty() ? "the name is empty" : "";
     case Kind::kFile:
       return text.empty() ? "the file name is empty" : "";
     case Kind::kAddress:

@@ -419,6 +419,15 @@ TEST_F(NablaRun, WrongCommandLinesExitWith2) {
     EXPECT_EQ(empty.code, 2) << option;
     EXPECT_HAS(empty.err, fmt::format("error[E0901]: {}: the file name is empty", option));
   }
+  for (const char* option : {"--entry", "--target", "--class"}) {
+    Outcome empty = run({bundle_, option, ""});
+    EXPECT_EQ(empty.code, 2) << option;
+    EXPECT_HAS(empty.err, fmt::format("error[E0901]: {}: the name is empty", option));
+  }
+  // The value of an unset variable is not the option that follows.
+  Outcome unset = run({bundle_, "--entry", "init", "--save-state=", "--profile"});
+  EXPECT_EQ(unset.code, 2);
+  EXPECT_HAS(unset.err, "error[E0901]: --save-state: nothing stands after the `=`");
   Outcome unnamed = run({bundle_, "--rendezvous", ""});
   EXPECT_EQ(unnamed.code, 2);
   EXPECT_HAS(unnamed.err, "error[E0901]: --rendezvous: it is empty, not HOST:PORT");

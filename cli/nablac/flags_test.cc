@@ -47,5 +47,12 @@ TEST(Flags, TakeNothingElseThanYesOrNo) {
     }
 }
 
+// The parser would take the argument that follows.
+TEST(Options, NeedAValueAfterTheirEqualsSign) {
+  Outcome o = nablac("compile", "--target=");
+  EXPECT_EQ(o.code, 2);
+  EXPECT_EQ(o.err, "error[E0901]: --target: nothing stands after the `=`\n   = help: give it a value, or leave it out\n");
+}
+
 }  // namespace
 }  // namespace nabla::cli

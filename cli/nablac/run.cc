@@ -56,6 +56,7 @@ int run_nablac(const std::vector<std::string>& args, const Streams& streams) {
   add_sign(app, streams, action);
   add_doc(app, streams, action);
   check_flags(app);
+  if (Status values = check_values(args); !values.ok()) return finish(std::move(values), streams);
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {
     app.parse(std::move(reversed));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <vector>
 
 #include "runtime/device/onednn_internal.h"
 
@@ -11,6 +12,9 @@ namespace {
 // Below this much work (about 3 us on one core) a second thread costs more than it brings.
 constexpr int64_t kBlockStep = 16;
 constexpr int64_t kMinBlock = 32;
+// The library multiplies a matrix by a vector without blocks. A float that grows term by term loses digits and stops at 2^24, so a call
+// gets no more terms than this.
+constexpr int64_t kVectorTerms = int64_t{1} << 13;
 
 /// How C is cut: `blocks` ranges of `step` rows or columns (the last may be smaller) for each batch member.
 struct Cut {
@@ -73,12 +77,32 @@ class GemmCall : public LibraryCall {
       ok = (count == cut_.step ? whole_ : last_)->run(thread, pointers);
     } else {
       lib_.be_single_threaded();
-      ok = lib_.dnnl_sgemm(s_.transpose_a ? 'T' : 'N', s_.transpose_b ? 'T' : 'N', cut_.rows ? count : s_.m,
-                           cut_.rows ? s_.n : count, s_.k, 1.0f, reinterpret_cast<float*>(a), s_.lda,
-                           reinterpret_cast<float*>(w), s_.ldb, 0.0f, reinterpret_cast<float*>(c),
-                           s_.ldc) == dnnl_success;
+      ok = sgemm(reinterpret_cast<float*>(a), reinterpret_cast<float*>(w), reinterpret_cast<float*>(c), cut_.rows ? count : s_.m,
+                 cut_.rows ? s_.n : count);
     }
     if (!ok) failed_.store(true, std::memory_order_relaxed);
+  }
+
+  bool sgemm(const float* a, const float* w, float* c, int64_t rows, int64_t columns) {
+    if ((rows == 1 || columns == 1) && s_.k > kVectorTerms) return by_vector(a, w, c, rows, columns);
+    return product(a, w, s_.k, c, s_.ldc, rows, columns);
+  }
+  bool product(const float* a, const float* w, int64_t k, float* c, int64_t ldc, int64_t rows, int64_t columns) {
+    return lib_.dnnl_sgemm(s_.transpose_a ? 'T' : 'N', s_.transpose_b ? 'T' : 'N', rows, columns, k, 1.0f, a, s_.lda, w, s_.ldb, 0.0f, c,
+                           ldc) == dnnl_success;
+  }
+  // One row or one column, as a sum of products of fewer terms.
+  bool by_vector(const float* a, const float* w, float* c, int64_t rows, int64_t columns) {
+    const int64_t count = rows * columns;
+    std::vector<float> part(static_cast<size_t>(count));
+    std::vector<double> sum(part.size());
+    for (int64_t k = 0; k < s_.k; k += kVectorTerms) {
+      const float *from_a = a + k * (s_.transpose_a ? s_.lda : 1), *from_w = w + k * (s_.transpose_b ? 1 : s_.ldb);
+      if (!product(from_a, from_w, std::min(kVectorTerms, s_.k - k), part.data(), columns, rows, columns)) return false;
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(part[i]);
+    }
+    for (int64_t i = 0; i < count; ++i) c[columns == 1 ? i * s_.ldc : i] = static_cast<float>(sum[static_cast<size_t>(i)]);
+    return true;
   }
 
   OneDnn::Library& lib_;

@@ -81,6 +81,10 @@ TEST_P(OneDnnTest, GemmAgreesWithPlainLoops) {
         check_gemm(s, 5e-5);
         s.batch = 5, s.m = 33, s.n = 40, s.k = 50;
         check_gemm(s, 2e-5);
+        s.batch = 2, s.m = 1, s.n = 5, s.k = 3 * 8192 + 5;  // a vector, in several parts of its terms
+        check_gemm(s, 2e-4);
+        s.m = 6, s.n = 1;
+        check_gemm(s, 2e-4);
       }
 }
 

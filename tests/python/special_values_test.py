@@ -411,3 +411,23 @@ def test_sums_of_many_windows_do_not_stall(wrap):
 
     for total in wrap(sums)(ones, nb.zeros(2)):
         np.testing.assert_array_equal(np.asarray(total), [count, 0])
+
+
+@pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])
+def test_long_products_with_a_vector_do_not_stall(wrap):
+    count = 2**24 + 2**20
+    row, column = nb.ones((1, count)), nb.ones((count, 1))
+    for total in wrap(lambda a, b: (a @ b, b.T @ a.T, b.T @ nb.concatenate([b, b], 1)))(row, column):
+        np.testing.assert_array_equal(np.asarray(total), np.full(total.shape, count))
+
+
+@pytest.mark.parametrize("wrap", [w for _, w in WAYS], ids=[n for n, _ in WAYS])
+@pytest.mark.parametrize("m, n, k", [(1, 64, 40000), (64, 1, 40000), (1, 1, 2**21), (2048, 1024, 1), (1, 2**21, 1)])
+def test_large_products_with_dimensions_of_one(wrap, m, n, k):
+    """A dimension of one has the stride of its neighbour, from which a library would take a wrong length of rows."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(m, k)).astype("float32"), rng.normal(size=(k, n)).astype("float32")
+    want = a.astype("float64") @ b
+    for f, x, y in ((lambda x, y: x @ y, a, b), (lambda x, y: x.T @ y, a.T.copy(), b),
+                    (lambda x, y: x @ y.T, a, b.T.copy()), (lambda x, y: x.T @ y.T, a.T.copy(), b.T.copy())):
+        np.testing.assert_allclose(np.asarray(wrap(f)(nb.asarray(x), nb.asarray(y))), want, atol=5e-3)

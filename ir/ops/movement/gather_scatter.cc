@@ -149,14 +149,15 @@ InferResult infer_scatter(const InferContext& ctx) {
   return Types{ctx.operands[0]};
 }
 
-/// The type in which a scatter combines. An f32 that grows one by one stops at 2^24, so sums of many windows are kept in f64.
+/// The type in which a scatter combines. An f32 that grows term by term loses digits and stops at 2^24, so sums of what may be many
+/// windows are kept in f64. Ranks, microbatches and trips of loops count their own windows.
 DType scatter_type(const TypedOp& op, const IndexedDims& dims, Combiner combiner) {
-  constexpr int64_t kManyWindows = int64_t{1} << 20;
+  constexpr int64_t kManyWindows = int64_t{1} << 16;
   const DType dtype = op.operands[0].dtype;
   if (combiner == Combiner::kNone) return dtype;
   Dim windows = 1;
   for (int64_t d : dims.batch_dims) windows = windows * op.operands[2].shape[d];
-  const bool many = combiner == Combiner::kSum && is_float(dtype) && windows.bounds().min >= kManyWindows;
+  const bool many = combiner == Combiner::kSum && is_float(dtype) && windows.bounds().max >= kManyWindows;
   return many ? DType::kF64 : accumulation_type(dtype);
 }
 
