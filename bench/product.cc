@@ -13,7 +13,7 @@
 namespace nabla::bench {
 namespace {
 
-// Of nabla-run: 2 MB, and room for going on where training was saved.
+// Budgets in bytes after strip: of nabla-run, and of a C program that has the C API and no more.
 constexpr double kRunBytes = 2.8e6, kCoreBytes = 1.8e6;
 
 // Seconds of `nablac compile` of what `program` writes, process and all; the kernel cache is in the scratch folder.

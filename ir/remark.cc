@@ -19,7 +19,7 @@ std::vector<std::string> notes_of(const std::vector<Remark>& remarks) {
   };
   std::vector<Note> notes;
   for (const Remark& remark : remarks) {
-    if (remark.kind == RemarkKind::kEarlierCollectives) continue;  // it asks nothing of anybody
+    if (remark.kind == RemarkKind::kEarlierCollectives) continue;  // users need not act on it
     auto note = std::find_if(notes.begin(), notes.end(), [&](const Note& n) { return n.shown->kind == remark.kind; });
     if (note == notes.end()) {
       notes.push_back({&remark, 1});

@@ -61,7 +61,7 @@ struct Remark {
 std::vector<std::string> texts_of(const std::vector<Remark>& remarks);
 
 /// One note for each kind of remark, in the order in which the kinds occur: the remark that costs the most bytes, or else the first one.
-/// The note says how many remarks there are of its kind. Collectives that start earlier are no note: nobody has to do anything.
+/// The note says how many remarks there are of its kind. Collectives that start earlier get no note, because users need not act on them.
 std::vector<std::string> notes_of(const std::vector<Remark>& remarks);
 
 }  // namespace nabla::ir

@@ -27,7 +27,7 @@ using Names = std::vector<std::string>;
 /// last name before it.
 using SizeLists = std::map<std::string, std::vector<int64_t>>;
 
-/// Reads lists whose items stand between commas or semicolons. E0901, which names the option, if a text is no such list.
+/// Reads lists whose items are separated by commas or semicolons. E0901 with the name of the option if a text is not such a list.
 Result<SizeLists> parse_sizes(const std::vector<std::string>& texts, const std::string& option);
 
 namespace option_text {

@@ -24,7 +24,7 @@ namespace nabla::passes {
 /// The state that programs for GPUs keep in the memory of the host.
 enum class Offload : uint8_t { kNone, kOptimizer, kParameters, kAll };
 std::span<const std::string_view> names_of(Offload);
-/// Where the layouts of intermediate values come from after a search: from the search, or from propagation.
+/// After a search, intermediate values get their layouts from the search or from propagation.
 enum class SearchedValues : uint8_t { kFound, kPropagated };
 std::span<const std::string_view> names_of(SearchedValues);
 /// What the compiler does about a mesh axis over which nothing is sharded: it prints a note, or refuses the program.
@@ -249,8 +249,8 @@ struct PassOptions {
   Bytes max_gather_bytes{16 << 20};  ///< the largest value that ranks may gather for an op that cannot be sharded
 };
 
-/// When ranks exchange the gradients of microbatches if the option grad-sync does not say it. With ZeRO 2 and 3 a rank keeps only
-/// shares of gradients, so it exchanges them in each microbatch.
+/// When ranks exchange the gradients of microbatches. Without the option grad-sync, it follows from the stage of ZeRO: with 2 and 3 a
+/// rank keeps only shares of gradients, so ranks exchange those in each microbatch.
 GradSync grad_sync_of(const PassOptions& options);
 
 // ---- Options by name

@@ -26,7 +26,7 @@ struct PassContext {
   /// A second result of the pass, of a type that its header declares (FoundPlan of auto_shard). It is empty for most passes.
   std::any found = {};
 
-  /// Drops all remarks but the first `count`: for work that is done again.
+  /// Drops all remarks after the first `count`, before the work that made them is done again.
   void forget_remarks(size_t count) { remarks.erase(remarks.begin() + static_cast<std::ptrdiff_t>(count), remarks.end()); }
 };
 

@@ -10,7 +10,6 @@
 
 #include "cli/driver/report_json.h"
 #include "ir/gpus.h"
-#include "passes/pass_manager.h"
 
 namespace nabla::driver {
 

@@ -29,7 +29,7 @@ std::string input_line(const Assignment& input) {
   return file.empty() ? text : fmt::format("{} {}", input.name, format::content_of_file(file));
 }
 
-// The lines of one option.
+// The lines that describe one option.
 struct Lines {
   const OptionRow& row;
 
@@ -39,7 +39,7 @@ struct Lines {
     return {*text};
   }
   std::vector<std::string> operator()(const std::vector<std::string>* texts) const { return *texts; }
-  // In any order.
+  // The order on the command line does not matter.
   std::vector<std::string> operator()(const std::vector<Assignment>* all) const {
     std::vector<std::string> out;
     for (const Assignment& a : *all) out.push_back(row.alike == Alike::kContent ? input_line(a) : a.name + "=" + a.value);

@@ -20,8 +20,8 @@ void __verbose_terminate_handler() {
 }
 }  // namespace __gnu_cxx
 
-// nabla-run only checks signatures. libsodium's own functions of these names stand in objects that bring its other algorithms, 100 KB,
-// and nothing that checks a signature calls them.
+// nabla-run only checks signatures, which calls neither of these functions. The object files of libsodium that define them would add
+// its other algorithms to nabla-run, which are 100 KB.
 extern "C" void sodium_misuse() { std::abort(); }
 extern "C" void randombytes_buf(void*, size_t) { std::abort(); }
 

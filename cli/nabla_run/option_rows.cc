@@ -105,9 +105,13 @@ constexpr OptionRow kRows[] = {
 #undef NABLA_RUN
 #undef NABLA_JOB
 
+constexpr const char* kTypeNames[] = {"TEXT", "TEXT", "TEXT", "", "INT", "INT", "FLOAT", "INT", "UINT", "UINT"};
+static_assert(std::size(kTypeNames) == std::variant_size_v<OptionPlace>);
+
+// Tells the type of the place of an option. Nobody stores anything there.
 OptionPlace example_place(const OptionRow& row) {
-  RunOptions run;
-  JobOptions job;
+  static RunOptions run;
+  static JobOptions job;
   return row.place(run, job);
 }
 
@@ -115,6 +119,7 @@ OptionPlace example_place(const OptionRow& row) {
 
 bool OptionRow::of_entry() const { return group == std::string_view("Entries"); }
 bool OptionRow::is_flag() const { return std::holds_alternative<bool*>(example_place(*this)); }
+const char* OptionRow::type_name() const { return kTypeNames[example_place(*this).index()]; }
 bool OptionRow::is_list() const {
   const OptionPlace at = example_place(*this);
   return std::holds_alternative<std::vector<std::string>*>(at) || std::holds_alternative<std::vector<Assignment>*>(at);

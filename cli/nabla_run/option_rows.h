@@ -16,7 +16,7 @@ namespace nabla::cli {
 using OptionPlace = std::variant<std::string*, std::vector<std::string>*, std::vector<Assignment>*, bool*, int*, int64_t*, double*,
                                  std::optional<int64_t>*, std::optional<uint64_t>*, std::optional<uint32_t>*>;
 
-/// The texts that an option takes.
+/// Which texts an option accepts.
 struct OptionDomain {
   enum class Kind : uint8_t { kAny, kName, kFile, kAddress, kEngine, kWhole, kSeconds };
   Kind kind = Kind::kAny;
@@ -24,10 +24,10 @@ struct OptionDomain {
   const char* words = "";      ///< of whole numbers: "a number of ranks"
 };
 
-/// What of an option all ranks of a job must have alike: nothing, its value, whether it is given, or the content of the file.
+/// On what of an option all ranks of a job must agree: nothing, its value, whether it is given, or the content of its file.
 enum class Alike : uint8_t { kNothing, kValue, kPresence, kContent };
 
-/// Without what an option has no effect. These are bits.
+/// What an option needs to have an effect. The values are bits.
 enum Needs : uint8_t { kNeedsNothing = 0, kNeedsProcesses = 1, kNeedsCheckpoints = 2, kNeedsWeights = 4, kNeedsData = 8 };
 
 struct OptionRow {
@@ -41,6 +41,7 @@ struct OptionRow {
 
   bool of_entry() const;
   bool is_flag() const;
+  const char* type_name() const;  ///< in the help: "INT"
   /// The option may stand on the line several times.
   bool is_list() const;
 };

@@ -62,23 +62,6 @@ docs/ranks.md.)";
 
 // ---- The text of an option
 
-// Digits only, with the bounds.
-std::optional<uint64_t> whole_number(const std::string& text, const OptionDomain& domain) {
-  uint64_t value = 0;
-  auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool octal = text.size() > 1 && text[0] == '0';
-  const bool fits = problem == std::errc() && end == text.data() + text.size() && !octal && value >= domain.low && value <= domain.high;
-  return fits ? std::optional(value) : std::nullopt;
-}
-
-std::optional<double> number_of_seconds(const std::string& text, const OptionDomain& domain) {
-  double value = 0;
-  auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool read = problem == std::errc() && end == text.data() + text.size();
-  const bool fits = value * 1000 >= static_cast<double>(domain.low) && value * 1000 <= static_cast<double>(domain.high);
-  return read && fits ? std::optional(value) : std::nullopt;  // NaN fits nowhere
-}
-
 // What is wrong with the text; empty: nothing.
 std::string problem_with(const std::string& text, const OptionDomain& domain) {
   using Kind = OptionDomain::Kind;
@@ -88,18 +71,15 @@ std::string problem_with(const std::string& text, const OptionDomain& domain) {
     case Kind::kName:
       return text.empty() ? "the name is empty" : "";
     case Kind::kFile:
-      return text.empty() ? "the file name is empty" : "";
+      return file_name()(text);
     case Kind::kAddress:
       return text.empty() ? "it is empty, not HOST:PORT" : "";
     case Kind::kEngine:
       return text == "local" || text == "mpi" || text == "nccl" ? "" : fmt::format("`{}` is not local, mpi or nccl", text);
     case Kind::kWhole:
-      return whole_number(text, domain) ? "" : fmt::format("`{}` is not {}", text, domain.words);
+      return whole(domain.low, domain.high, domain.words)(text);
     case Kind::kSeconds:
-      return number_of_seconds(text, domain)
-                 ? ""
-                 : fmt::format("`{}` is not a number of seconds from {} to {}", text, static_cast<double>(domain.low) / 1000,
-                               static_cast<double>(domain.high) / 1000);
+      return seconds(static_cast<double>(domain.low) / 1000, static_cast<double>(domain.high) / 1000)(text);
   }
   return "";
 }
@@ -111,13 +91,12 @@ Result<Assignment> assignment(const std::string& text, const char* flag) {
   return Assignment{text.substr(0, at), text.substr(at + 1)};
 }
 
-// Stores the texts of one option. The domain has been checked.
+// Converts the texts of one option and stores them. Requires that problem_with found nothing in them.
 struct Store {
   const OptionRow& row;
   const std::vector<std::string>& texts;
 
   const std::string& text() const { return texts.back(); }
-  uint64_t number() const { return *whole_number(text(), row.domain); }
   Status operator()(std::string* to) const { return *to = text(), Ok{}; }
   Status operator()(std::vector<std::string>* to) const { return *to = texts, Ok{}; }
   Status operator()(std::vector<Assignment>* to) const {
@@ -125,33 +104,30 @@ struct Store {
     return Ok{};
   }
   Status operator()(bool* to) const { return *to = CLI::detail::to_flag_value(text()) > 0, Ok{}; }
-  Status operator()(int* to) const { return *to = static_cast<int>(number()), Ok{}; }
-  Status operator()(int64_t* to) const { return *to = static_cast<int64_t>(number()), Ok{}; }
-  Status operator()(double* to) const { return *to = *number_of_seconds(text(), row.domain), Ok{}; }
-  Status operator()(std::optional<int64_t>* to) const { return *to = static_cast<int64_t>(number()), Ok{}; }
-  Status operator()(std::optional<uint64_t>* to) const { return *to = number(), Ok{}; }
-  Status operator()(std::optional<uint32_t>* to) const { return *to = static_cast<uint32_t>(number()), Ok{}; }
+  template <class T>
+  Status operator()(T* to) const {
+    std::from_chars(text().data(), text().data() + text().size(), *to);
+    return Ok{};
+  }
+  template <class T>
+  Status operator()(std::optional<T>* to) const {
+    return (*this)(&to->emplace());
+  }
 };
 
 // ---- The line
 
-constexpr const char* kTypeNames[] = {"TEXT", "TEXT", "TEXT", "", "INT", "INT", "FLOAT", "INT", "UINT", "UINT"};
-static_assert(std::size(kTypeNames) == std::variant_size_v<OptionPlace>);
-
 CLI::Option* declare(CLI::App& app, const OptionRow& row) {
-  RunOptions run;
-  JobOptions job;
-  const CLI::callback_t taken = [](const CLI::results_t&) { return true; };
-  CLI::Option* option = row.is_flag() ? app.add_flag(row.flag, row.doc) : app.add_option(row.flag, CLI::callback_t(taken), row.doc);
-  if (!row.is_flag()) option->type_name(kTypeNames[row.place(run, job).index()])->allow_extra_args(false)->expected(1);
+  if (row.is_flag()) return app.add_flag(row.flag, row.doc);
+  CLI::Option* option = app.add_option(row.flag, CLI::callback_t([](const CLI::results_t&) { return true; }), row.doc);
+  option->type_name(row.type_name())->allow_extra_args(false)->expected(1);
   if (row.is_list()) option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  if (row.group[0]) option->group(row.group);
   return option;
 }
 
 using Given = std::vector<const OptionRow*>;
 
-/// A part of the line: options that may stand anywhere go to the run, the others to `job`.
+/// The part of a command line that belongs to one entry. Its options of the whole run are stored in RunOptions.
 struct Part {
   JobOptions job;
   Given given;  ///< in the order of the rows
@@ -172,7 +148,10 @@ Result<Part> parse_part(const std::vector<std::string>& args, bool carries_bundl
   app.get_formatter()->column_width(34);
   if (!carries_bundle) app.add_option("BUNDLE", part.bundle, "the compiled program");
   std::vector<CLI::Option*> options;
-  for (const OptionRow& row : option_rows()) options.push_back(declare(app, row));
+  for (const OptionRow& row : option_rows()) {
+    options.push_back(declare(app, row));
+    if (row.group[0]) options.back()->group(row.group);
+  }
   if (std::string said = NABLA_TRY(parse(app, args)); !said.empty()) text = std::move(said);
   for (size_t i = 0; i < options.size(); ++i) {
     if (options[i]->count() == 0) continue;
@@ -288,7 +267,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args, boo
     return option_error("such as --entry step --data FILE --entry eval --data FILE",
                         "with several entries, the options of an entry stand after its --entry");
   if (first.names_entry_options() && texts.size() == 2) {
-    // One entry: its options may stand on both sides, so the whole line is one part.
+    // The line has one entry. Its options may be on both sides of --entry, so the whole line is parsed as one part.
     run = {}, texts = {args};
     first = NABLA_TRY(parse_part(args, carries_bundle, run, line.text));
   }

@@ -47,7 +47,7 @@ TEST(Flags, TakeNothingElseThanYesOrNo) {
     }
 }
 
-// The parser would take the argument that follows.
+// The parser would read the next argument as the value.
 TEST(Options, NeedAValueAfterTheirEqualsSign) {
   Outcome o = nablac("compile", "--target=");
   EXPECT_EQ(o.code, 2);

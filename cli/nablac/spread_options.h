@@ -9,12 +9,12 @@
 
 namespace nabla::cli {
 
-/// Reads the text of a flag into an option of a pass. A text that the option does not allow is an error of the command line.
+/// Reads the text of a flag into an option of a pass. Throws CLI::ValidationError if the option does not allow the text.
 void set_from_flag(passes::PassOptions& options, const passes::PassOption& option, const std::string& flag, const std::string& text);
 /// Adds an option of the driver that is a number of bytes. `set` receives it.
 void add_bytes(CLI::App& command, const std::string& flag, const std::string& doc, std::function<void(passes::Bytes)> set);
 
-/// The options for modules that several ranks run.
+/// The command-line options of programs that run on several ranks.
 class SpreadOptions {
  public:
   explicit SpreadOptions(driver::CompileOptions& options) : options_(options) {}

@@ -64,7 +64,7 @@ std::optional<GemmProblem> gemm_problem(const Node& node, const Function& f) {
           bn = stride(b, r.free[0]);
   p.transpose_a = !ak.is(1), p.transpose_b = !bn.is(1);
   if ((p.transpose_a && !am.is(1)) || (p.transpose_b && !bk.is(1))) return std::nullopt;
-  // The stride of a dimension of one row says nothing: the rows that follow would begin behind it.
+  // A matrix of one row has no next row, so its stride may be anything. Libraries want at least the length of the row.
   auto leading = [](const Dim& rows, const Dim& columns, const Dim& row_stride) { return rows.is(1) ? columns : row_stride; };
   p.lda = p.transpose_a ? leading(p.k, p.m, ak) : leading(p.m, p.k, am);
   p.ldb = p.transpose_b ? leading(p.n, p.k, bn) : leading(p.k, p.n, bk);

@@ -34,7 +34,7 @@ struct LayoutExplanation {
 /// errors of propagate.
 Result<LayoutExplanation> explain_layout(const ir::Module& module, const std::string& function, const std::string& value,
                                          PassContext& context);
-/// The explanation as text. `said` may say more of the one whose layout a dimension follows.
+/// The explanation as text. If `said` is given, its result is printed in place of `said_by`.
 std::string print(const LayoutExplanation& explanation, const std::function<std::string(const DimExplanation&)>& said = {});
 
 }  // namespace nabla::passes

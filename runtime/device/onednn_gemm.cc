@@ -12,8 +12,8 @@ namespace {
 // Below this much work (about 3 us on one core) a second thread costs more than it brings.
 constexpr int64_t kBlockStep = 16;
 constexpr int64_t kMinBlock = 32;
-// The library multiplies a matrix by a vector without blocks. A float that grows term by term loses digits and stops at 2^24, so a call
-// gets no more terms than this.
+// oneDNN adds the terms of a product with a vector one by one. Such an f32 sum loses digits and stops at 2^24, so one call gets at most
+// this many terms.
 constexpr int64_t kVectorTerms = int64_t{1} << 13;
 
 /// How C is cut: `blocks` ranges of `step` rows or columns (the last may be smaller) for each batch member.
@@ -91,7 +91,7 @@ class GemmCall : public LibraryCall {
     return lib_.dnnl_sgemm(s_.transpose_a ? 'T' : 'N', s_.transpose_b ? 'T' : 'N', rows, columns, k, 1.0f, a, s_.lda, w, s_.ldb, 0.0f, c,
                            ldc) == dnnl_success;
   }
-  // One row or one column, as a sum of products of fewer terms.
+  // Computes one row or one column in parts of at most kVectorTerms terms, and adds the parts in f64.
   bool by_vector(const float* a, const float* w, float* c, int64_t rows, int64_t columns) {
     const int64_t count = rows * columns;
     std::vector<float> part(static_cast<size_t>(count));

@@ -46,7 +46,7 @@ class NanCheck {
   Diagnostic report(const format::Program& program, const std::string& entry, const format::Instruction& instruction);
 
  private:
-  /// Statistics of floating elements. `min` and `max` leave out NaN.
+  /// The range of the floating-point elements of an array. NaN does not count for `min` and `max`.
   struct Range {
     int64_t size = 0, nans = 0, infinities = 0;
     int64_t first = -1, first_nan = -1;  ///< the first that is not finite, and the first NaN; -1: none

@@ -16,7 +16,7 @@ constexpr size_t kKeyBytes = 32, kSignatureBytes = 64;  ///< RFC 8032; the seed 
 template <size_t N>
 using ByteArray = std::array<unsigned char, N>;
 
-/// The bytes that 2 N hexadecimal digits stand for; nothing for another text.
+/// Decodes 2 N hexadecimal digits. Nothing if the text has another form.
 template <size_t N>
 std::optional<ByteArray<N>> bytes_of(const std::string& text) {
   auto digit = [](char c) {

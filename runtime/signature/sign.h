@@ -1,4 +1,4 @@
-// Signs bundles. This is apart from checking them, because nabla-run only checks.
+// Signs bundles. Signing is separate from checking, because nabla-run only checks.
 #pragma once
 
 #include <string>

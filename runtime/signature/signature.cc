@@ -10,8 +10,8 @@
 
 #include "runtime/signature/parts.h"
 
-// Checks a signature without sodium_init, which would bring all algorithms of libsodium into nabla-run. Ed25519 and SHA-512 have one
-// implementation each, so there is nothing to choose, and checking needs no random numbers.
+// Nothing here calls sodium_init, which would link all algorithms of libsodium into nabla-run. It chooses between implementations and
+// starts the random numbers. Ed25519 and SHA-512 have one implementation each, and a check needs no random numbers.
 namespace nabla::signature {
 namespace {
 

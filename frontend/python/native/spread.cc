@@ -129,7 +129,7 @@ ir::Module with_strategy(const ir::Module& module, size_t arguments, const std::
   const ir::Module spread = value_or_throw(driver::spread_over_mesh(module, options));
   options.mesh.clear(), options.microbatches = 0;
   if (options.pass_options.apply_strategy == passes::ApplyStrategyOptions()) return spread;
-  // The passes that run later do not see the strategy, but exchange gradients as it says.
+  // Later passes do not see the strategy. The exchange of gradients follows from it, so it is decided here.
   options.pass_options.partition.grad_sync = passes::grad_sync_of(options.pass_options);
   passes::PassOptions given;
   given.apply_strategy = std::exchange(options.pass_options.apply_strategy, {});

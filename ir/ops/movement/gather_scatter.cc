@@ -149,8 +149,8 @@ InferResult infer_scatter(const InferContext& ctx) {
   return Types{ctx.operands[0]};
 }
 
-/// The type in which a scatter combines. An f32 that grows term by term loses digits and stops at 2^24, so sums of what may be many
-/// windows are kept in f64. Ranks, microbatches and trips of loops count their own windows.
+/// The type of the accumulators of a scatter. A long f32 sum loses digits and stops at 2^24, so sums of possibly many windows use f64.
+/// The windows are those of one rank, one microbatch and one iteration of a loop.
 DType scatter_type(const TypedOp& op, const IndexedDims& dims, Combiner combiner) {
   constexpr int64_t kManyWindows = int64_t{1} << 16;
   const DType dtype = op.operands[0].dtype;

@@ -14,8 +14,8 @@
 
 namespace nabla::passes {
 
-/// What a rank contributes to a sum over ranks that has to be equal to the value of another rank: a tensor of zeros, with the shape
-/// of `like`. Zeros of floats are -0.0, because -0.0 + 0.0 is 0.0 and the sum would lose the sign of a -0.0.
+/// Zeros with the shape of `like`. A rank adds them to a sum over ranks if another rank has the value that the sum has to give. Zeros of
+/// floats are -0.0, because -0.0 + 0.0 is 0.0 and the sum would lose the sign of a -0.0.
 ir::Val no_addend(ir::Val like);
 /// The same for the elements of a lookup. If the node fills elements that are out of range with zeros, no rank has them, and the
 /// zeros are 0.0.
