@@ -152,9 +152,9 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   bool stopped = !cause.ok() && cause.errors().front().code == Code::kInterrupted;
   if (int by = starter.foreign_signal(); by != 0 && stopped && signals() == 0)
     return error(Code::kPeerLost, "{} was killed by signal {} ({}), and its ranks stopped",
-                 nccl ? "the process that started the ranks" : "mpirun", by, strsignal(by));
+                 alone ? "the process that started the ranks" : "mpirun", by, strsignal(by));
   const std::vector<control::RankView> views = coordinator->view();
-  bool came = std::all_of(views.begin(), views.end(), [](const control::RankView& v) { return v.joined || v.left; });
+  bool came = std::all_of(views.begin(), views.end(), [](const control::RankView& v) { return v.state.has_joined(); });
   Code why = cause.ok() ? Code::kInterrupted : cause.errors().front().code;
   if (!hosts.empty() && (why == Code::kRanksDisagree || (why == Code::kPeerLost && !came)))
     cause.errors().front().notes.push_back("they were to run on " + host_names(hosts) +

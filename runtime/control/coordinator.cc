@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "runtime/base/system.h"
 #include "runtime/control/stragglers.h"
@@ -32,20 +33,25 @@ struct Connection {
   Socket socket;
   Frames frames;
   Clock::time_point opened = Clock::now();
-  int rank = -1;  // -1: it has not said who it is
-  bool dead = false;
-  bool keeper = false;  // of a rank that has ended
+  Peer peer = Peer::kStranger;
+  uint32_t rank = 0;  // of one that has said hello
   std::vector<std::string> asks;  // keys of the store that nobody has put yet
+
+  bool is_closed() const { return peer == Peer::kClosed; }
 };
 
 struct Rank : RankView {
-  bool gone = false;  // its connection is closed without goodbye
-  bool told = false;  // its keeper has said how it ended
-  bool reported = false;  // it has said why it will end
   bool warned = false;
   int broken = 0;  // errno of its connection; 0: that was closed
   Clock::time_point heard = Clock::now(), gone_at;
+
+  void meets(RankEvent event) {
+    const bool before = state.is_gone();
+    state = after(state, event);
+    if (!before && state.is_gone()) gone_at = Clock::now();
+  }
 };
+enum class Answer : uint8_t { kNone, kYes, kNo };
 
 std::string plural(const std::vector<uint32_t>& ranks) {
   std::string out = ranks.size() == 1 ? "rank " : "ranks ";
@@ -81,9 +87,9 @@ class Coordinator::Server {
   const std::string& address() const { return options_.address; }
   Status wait() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return over_; });
+    changed_.wait(lock, [&] { return state_ == JobState::kOver; });
     if (cause_) return *cause_;
-    if (stopped_) return error(Code::kInterrupted, "all ranks were stopped before their work was done");
+    if (stop_ == StopState::kStopped) return error(Code::kInterrupted, "all ranks were stopped before their work was done");
     return Ok{};
   }
   void fail(const Diagnostic& why) {
@@ -96,7 +102,7 @@ class Coordinator::Server {
   void ask_to_stop() {
     {
       std::lock_guard lock(mutex_);
-      stop_asked_ = true;
+      stop_ = after(stop_, StopEvent::kAsk);
     }
     wake();
   }
@@ -106,7 +112,7 @@ class Coordinator::Server {
   }
   bool over() const {
     std::lock_guard lock(mutex_);
-    return over_;
+    return state_ == JobState::kOver;
   }
 
  private:
@@ -132,11 +138,11 @@ class Coordinator::Server {
       if (seconds_since(pulse) >= options_.heartbeat_s) {
         pulse = Clock::now();
         tell_all({.kind = Kind::Pulse});
-        if (options_.warn && started_ && !cause_)
+        if (options_.warn && state_ == JobState::kRunning)
           if (std::string slow = slow_.look({ranks_.begin(), ranks_.end()}, 10 * options_.heartbeat_s); !slow.empty()) options_.warn(slow);
       }
       look();
-      std::erase_if(connections_, [](const auto& c) { return c->dead; });
+      std::erase_if(connections_, [](const auto& c) { return c->is_closed(); });
     }
   }
 
@@ -146,10 +152,10 @@ class Coordinator::Server {
     for (size_t i = 0; i < kStrangers / 4; ++i) {
       int fd = ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd < 0) return no_connection(errno);
-      auto is_stranger = [](const auto& c) { return c->rank < 0 && !c->keeper && !c->dead; };
+      auto is_stranger = [](const auto& c) { return c->peer == Peer::kStranger; };
       auto strangers = std::count_if(connections_.begin(), connections_.end(), is_stranger);
       if (static_cast<size_t>(strangers) >= kStrangers + ranks_.size())
-        (*std::find_if(connections_.begin(), connections_.end(), is_stranger))->dead = true;
+        (*std::find_if(connections_.begin(), connections_.end(), is_stranger))->peer = Peer::kClosed;
       auto c = std::make_unique<Connection>();
       c->socket = Socket(fd);
       c->frames.allow(kMostHello);
@@ -160,10 +166,11 @@ class Coordinator::Server {
   // If no descriptor is free, ranks that connect cannot be accepted. They would wait until the time for joining is over, without a reason.
   void no_connection(int problem) {
     if (problem != EMFILE && problem != ENFILE) return;
-    auto nobody = std::find_if(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank < 0 && !c->dead; });
-    if (nobody != connections_.end()) return void((*nobody)->dead = true);
-    auto come = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.joined; });
-    if (!started_ && !cause_)
+    auto nobody = std::find_if(connections_.begin(), connections_.end(),
+                               [](const auto& c) { return c->peer == Peer::kStranger || c->peer == Peer::kKeeper; });
+    if (nobody != connections_.end()) return void((*nobody)->peer = Peer::kClosed);
+    auto come = std::count_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.state.has_joined(); });
+    if (state_ == JobState::kJoining)
       return settle(refused_by_system(fmt::format("a connection to each of {} ranks ({} have come)", ranks_.size(), come), problem));
     ::usleep(1000);  // it would be asked again at once
   }
@@ -171,14 +178,14 @@ class Coordinator::Server {
   void read(Connection& c) {
     char bytes[16384];
     ssize_t n = 0;
-    while (!c.dead && (n = ::recv(c.socket.fd(), bytes, sizeof bytes, 0)) > 0) {
+    while (!c.is_closed() && (n = ::recv(c.socket.fd(), bytes, sizeof bytes, 0)) > 0) {
       c.frames.add({bytes, static_cast<size_t>(n)});
       for (;;) {
         Result<std::optional<MessageT>> message = c.frames.next();
         if (!message.ok()) return stranger(c, message.errors()[0].message);
         if (!*message) break;
         take(c, **message);
-        if (c.dead) return;
+        if (c.is_closed()) return;
       }
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) closed(c, n == 0 ? 0 : errno);
@@ -192,19 +199,19 @@ class Coordinator::Server {
   }
 
   void closed(Connection& c, int why = 0) {
-    c.dead = true;
+    const Peer peer = std::exchange(c.peer, Peer::kClosed);
     for (const std::string& key : c.asks) std::erase(askers_[key], &c);
     c.asks.clear();
-    if (c.rank < 0) return;
-    Rank& r = ranks_[static_cast<size_t>(c.rank)];
-    if (r.left || r.gone) return;
-    r.gone = true, r.gone_at = Clock::now(), r.broken = why;
+    if (peer != Peer::kRank) return;
+    Rank& r = ranks_[c.rank];
+    if (!r.state.is_gone()) r.broken = why;
+    r.meets(RankEvent::kClosed);
   }
 
   void take(Connection& c, const MessageT& m) {
-    if (c.keeper) return stranger(c, "it has said all that it may say");
-    if (c.rank < 0) return m.kind == Kind::Obituary ? obituary(c, m) : hello(c, m);
-    Rank& r = ranks_[static_cast<size_t>(c.rank)];
+    if (c.peer == Peer::kKeeper) return stranger(c, "it has said all that it may say");
+    if (c.peer == Peer::kStranger) return m.kind == Kind::Obituary ? obituary(c, m) : hello(c, m);
+    Rank& r = ranks_[c.rank];
     r.heard = Clock::now();
     switch (m.kind) {
       case Kind::Beat:
@@ -213,30 +220,31 @@ class Coordinator::Server {
         return;
       case Kind::Report: {
         Diagnostic d = diagnostic_of(m);
-        r.reported = true;
-        d.notes.push_back(fmt::format("on {}", name(static_cast<uint32_t>(c.rank))));
+        r.meets(RankEvent::kReport);
+        d.notes.push_back(fmt::format("on {}", name(c.rank)));
         return follows(d.code) ? suspect(d) : settle(d);
       }
       case Kind::Bye:
-        r.left = true, stopped_ = stopped_ || m.agreed;
+        r.meets(RankEvent::kGoodbye);
+        if (m.agreed) stop_ = after(stop_, StopEvent::kLeave);
         // A launcher kills the others when one ends with another code than 0: they end together.
         if (all_left()) tell_all({.kind = Kind::Over});
         return;
       case Kind::Answer:
-        return answer(static_cast<uint32_t>(c.rank), m);
+        return answer(c.rank, m);
       case Kind::Stop:
-        stop_asked_ = true;
+        stop_ = after(stop_, StopEvent::kAsk);
         return;
       case Kind::Put:
         return put(m);
       case Kind::Get:
         if (store_.count(m.key) > 0) return tell(c, {.kind = Kind::Value, .key = m.key, .value = store_[m.key]});
         if (c.asks.size() == kQuestions)
-          return stranger(c, fmt::format("{} has {} questions", name(static_cast<uint32_t>(c.rank)), kQuestions));
+          return stranger(c, fmt::format("{} has {} questions", name(c.rank), kQuestions));
         c.asks.push_back(m.key), askers_[m.key].push_back(&c);
         return;
       default:
-        return stranger(c, fmt::format("{} sends {}", name(static_cast<uint32_t>(c.rank)), EnumNameKind(m.kind)));
+        return stranger(c, fmt::format("{} sends {}", name(c.rank), EnumNameKind(m.kind)));
     }
   }
 
@@ -247,7 +255,7 @@ class Coordinator::Server {
     std::string answer = frame({.kind = Kind::Value, .key = m.key, .value = m.value});
     for (Connection* c : asked.mapped()) {
       std::erase(c->asks, m.key);
-      if (!c->dead && !write_all(c->socket, answer, 1)) closed(*c);
+      if (!c->is_closed() && !write_all(c->socket, answer, 1)) closed(*c);
     }
   }
 
@@ -271,7 +279,7 @@ class Coordinator::Server {
     if (m.epoch == options_.epoch) return true;
     tell(c, verdict_of(error(Code::kPeerLost, "rank {} belongs to start {} of this job, which is now at start {}", m.rank,
                              m.epoch, options_.epoch)));
-    c.dead = true;
+    c.peer = Peer::kClosed;
     return false;
   }
 
@@ -283,18 +291,19 @@ class Coordinator::Server {
     std::optional<Diagnostic> wrong = misfit(m);
     if (wrong) {
       tell(c, verdict_of(*wrong));
-      c.dead = true;
+      c.peer = Peer::kClosed;
       // Who comes when all are there is none of them, whatever it knows: a process of an earlier start, or of another job.
-      return started_ ? stranger(c, wrong->message) : settle(*wrong);
+      return has_started(state_) ? stranger(c, wrong->message) : settle(*wrong);
     }
     Rank& r = ranks_[m.rank];
-    r.joined = true, r.pid = m.pid, r.host = m.host, r.heard = Clock::now();
+    r.meets(RankEvent::kHello);
+    r.pid = m.pid, r.host = m.host, r.heard = Clock::now();
     r.clock_offset_us = m.clock_us - wall_us();
-    c.rank = static_cast<int>(m.rank);
+    c.peer = Peer::kRank, c.rank = m.rank;
     tell(c, {.kind = Kind::Welcome, .clock_us = wall_us()});
     if (cause_) return tell(c, verdict_of(*cause_));
-    if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& k) { return k.joined; })) {
-      started_ = true;
+    if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& k) { return k.state.has_joined(); })) {
+      state_ = after(state_, JobEvent::kAllJoined);
       tell_all({.kind = Kind::Start});
     }
   }
@@ -306,7 +315,7 @@ class Coordinator::Server {
     if (m.rank >= ranks_.size())
       return error(Code::kRanksDisagree, "there is no rank {} among {} ranks", m.rank, ranks_.size());
     const Rank& r = ranks_[m.rank];
-    if (r.joined)
+    if (r.state.has_joined())
       return error(Code::kRanksDisagree, "rank {} was started twice: process {} on {} and process {} on {}", m.rank, r.pid, r.host,
                    m.pid, m.host);
     if (bundle_.empty()) bundle_ = m.bundle, mesh_ = m.mesh, job_ = m.job, bundle_of_ = m.rank;
@@ -318,19 +327,16 @@ class Coordinator::Server {
   }
   void obituary(Connection& c, const MessageT& m) {
     if (!known(c, m)) return;
-    c.keeper = true;  // which waits until this end closes
+    c.peer = Peer::kKeeper;  // which waits until this end closes
     if (m.rank >= ranks_.size()) return stranger(c, "there is no such rank");
     Rank& r = ranks_[m.rank];
-    if (started_ && (m.pid != r.pid || m.host != r.host))
+    if (has_started(state_) && (m.pid != r.pid || m.host != r.host))
       return stranger(c, fmt::format("process {} on {} has ended, which was not rank {} of this job", m.pid, m.host, m.rank));
     std::string how = m.signal != 0 ? fmt::format("was killed by signal {} ({})", m.signal, strsignal(m.signal))
                                     : fmt::format("ended with exit code {}", m.exit);
-    bool before = r.gone;
-    r.gone = true, r.joined = true;
-    r.told = true;
-    if (!before) r.gone_at = Clock::now();
+    r.meets(RankEvent::kObituary);
     // Where all have said that they are done, nothing is lost with a process; before that the others may still need it.
-    if (cause_ || (r.left && (m.signal == 0 || all_left()))) return;
+    if (cause_ || (r.state.has_left() && (m.signal == 0 || all_left()))) return;
     // It ends with a code of its own because of what it has reported, or of another's end.
     if (m.signal == 0 && suspected_) return;
     Diagnostic d = error(Code::kPeerLost, "{} {}{}", name(m.rank), how, place(m.run, m.sequence, m.what));
@@ -371,37 +377,40 @@ class Coordinator::Server {
 
   void look() {
     for (const auto& c : connections_)
-      if (c->rank < 0 && !c->dead && !c->keeper && seconds_since(c->opened) > kStrangerS) stranger(*c, "it has not said who it is");
+      if (c->peer == Peer::kStranger && seconds_since(c->opened) > kStrangerS) stranger(*c, "it has not said who it is");
     if (!cause_) look_for_cause();
-    if (!cause_ && stop_asked_ && started_ && !proposal_ && !agreed_) propose();
+    if (state_ == JobState::kRunning && stop_ == StopState::kAsked) propose();
     // Who is silent once the cause is known may never end.
     bool left = !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(), [&](const Rank& r) {
-      bool ended = r.gone && (r.told || seconds_since(r.gone_at) > kSecondLookS);  // its keeper may have a word to say
-      return r.left || ended || (cause_ && r.joined && seconds_since(r.heard) > options_.lost_s);
+      const bool is_told = r.state.process == RankState::Process::kEnded;
+      bool ended = r.state.is_gone() && (is_told || seconds_since(r.gone_at) > kSecondLookS);  // its keeper may have a word to say
+      return r.state.has_left() || ended || (cause_ && r.state.has_joined() && seconds_since(r.heard) > options_.lost_s);
     });
-    bool joined = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.joined; });
-    bool alone = std::none_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank >= 0; });
-    bool unwatched = cause_ && alone && (started_ || seconds_since(caused_at_) > 1);
+    bool joined = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.state.has_joined(); });
+    bool alone = std::none_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->peer == Peer::kRank; });
+    bool unwatched = cause_ && alone && (has_started(state_) || seconds_since(caused_at_) > 1);
     bool late = cause_ && seconds_since(caused_at_) > options_.grace_s;
-    bool known = cause_ || (started_ && !pending() && !suspected_);
+    bool known = cause_ || (has_started(state_) && !pending() && !suspected_);
     if ((left && joined && known) || unwatched || late) {
-      if (!over_) over_ = true, changed_.notify_all();
-      for (const auto& c : connections_) c->dead = c->dead || c->keeper;
+      state_ = after(state_, JobEvent::kAllGone);
+      changed_.notify_all();
+      for (const auto& c : connections_)
+        if (c->peer == Peer::kKeeper) c->peer = Peer::kClosed;
     }
   }
   bool all_left() const {
-    return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.left; });
+    return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.state.has_left(); });
   }
   // Somebody is gone, and why is not known yet.
   bool pending() const {
-    return !cause_ && std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.gone && !r.left && !r.reported; });
+    return !cause_ && std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.state.is_missed(); });
   }
 
   void look_for_cause() {
-    if (!started_ && seconds_since(opened_) > options_.join_s) {
+    if (!has_started(state_) && seconds_since(opened_) > options_.join_s) {
       std::vector<uint32_t> missing;
       for (uint32_t r = 0; r < ranks_.size(); ++r)
-        if (!ranks_[r].joined) missing.push_back(r);
+        if (!ranks_[r].state.has_joined()) missing.push_back(r);
       Diagnostic d = error(Code::kRanksDisagree, "no rank has come in {} s", options_.join_s);
       if (!ranks_.empty())
         d.message = fmt::format("{} of {} {} not come in {} s", plural(missing), ranks_.size(), missing.size() == 1 ? "has" : "have",
@@ -412,15 +421,15 @@ class Coordinator::Server {
     }
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
       const Rank& k = ranks_[r];
-      if (k.gone && !k.left && !k.reported && seconds_since(k.gone_at) > kSecondLookS)
+      if (k.state.is_missed() && seconds_since(k.gone_at) > kSecondLookS)
         return settle(error(Code::kPeerLost, "{} is gone{}: its connection has ended: {}", name(r), place(r),
                             k.broken == 0 ? "it was closed" : std::strerror(k.broken)));
-      if (k.joined && !k.gone && !k.left && seconds_since(k.heard) > options_.lost_s)
+      if (k.state.has_joined() && !k.state.is_gone() && !k.state.has_left() && seconds_since(k.heard) > options_.lost_s)
         return settle(error(Code::kPeerLost, "{} is unresponsive: nothing was heard of it for {:.1f} s{}", name(r),
                             seconds_since(k.heard), place(r)));
     }
     if (suspected_ && !pending() && seconds_since(suspected_at_) > kSecondLookS) return settle(*suspected_);
-    if (started_) look_for_progress();
+    if (has_started(state_)) look_for_progress();
   }
 
   void look_for_progress() {
@@ -428,12 +437,12 @@ class Coordinator::Server {
     uint64_t least = UINT64_MAX;
     int64_t least_waiting_us = INT64_MAX;
     for (const Rank& r : ranks_)
-      if (!r.left) least = std::min(least, r.sequence), least_waiting_us = std::min(least_waiting_us, r.waiting_us);
+      if (!r.state.has_left()) least = std::min(least, r.sequence), least_waiting_us = std::min(least_waiting_us, r.waiting_us);
     for (uint32_t w = 0; w < ranks_.size(); ++w) {
       Rank& waits = ranks_[w];
       double waited = static_cast<double>(waits.waiting_us) / 1e6;
       double allowed = options_.progress_s + static_cast<double>(waits.bytes) / (1 << 20);
-      if (waits.left || waited < allowed / 4) {
+      if (waits.state.has_left() || waited < allowed / 4) {
         waits.warned = false;
         continue;
       }
@@ -442,11 +451,13 @@ class Coordinator::Server {
       if (waits.warned && waited <= allowed) continue;
       std::vector<uint32_t> late;
       for (uint32_t r = 0; r < ranks_.size(); ++r)
-        if (!ranks_[r].left && ranks_[r].sequence == least && (ranks_[r].waiting_us == 0 || least < waits.sequence)) late.push_back(r);
+        if (const Rank& k = ranks_[r];
+            !k.state.has_left() && k.sequence == least && (k.waiting_us == 0 || least < waits.sequence))
+          late.push_back(r);
       // The last report of a process that is stopped is old. By that report it may seem to wait, like the others.
       std::vector<uint32_t> silent;
       for (uint32_t r = 0; r < ranks_.size(); ++r)
-        if (!ranks_[r].left && seconds_since(ranks_[r].heard) > options_.lost_s / 2) silent.push_back(r);
+        if (!ranks_[r].state.has_left() && seconds_since(ranks_[r].heard) > options_.lost_s / 2) silent.push_back(r);
       if (!silent.empty()) late = silent;
       if (late.empty() && waited <= allowed) continue;
       if (late.empty()) late.push_back(w);
@@ -466,7 +477,7 @@ class Coordinator::Server {
   }
 
   void look_at_stuck(uint64_t least, bool over) {
-    const Rank& r = *std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& k) { return !k.left && k.sequence == least; });
+    const Rank& r = *std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& k) { return !k.state.has_left() && k.sequence == least; });
     if (r.warned && !over) return;
     auto rank = static_cast<uint32_t>(&r - ranks_.data());
     Diagnostic d = error(Code::kTransportFailed, "all ranks wait, and what they send each other does not come: rank {} waits since {:.1f} "
@@ -486,6 +497,7 @@ class Coordinator::Server {
   void settle(const Diagnostic& why) {
     if (cause_) return;
     cause_ = why, caused_at_ = Clock::now();
+    state_ = after(state_, JobEvent::kCause);
     tell_all(verdict_of(why));
   }
   static MessageT verdict_of(const Diagnostic& d) {
@@ -502,32 +514,33 @@ class Coordinator::Server {
     // Fast ranks are further by the time that they hear of it: each try looks further ahead.
     proposed_run_ = std::max(most, proposed_run_) + ahead_;
     ahead_ *= 2;
-    proposal_ = ++numbers_;
-    answers_.assign(ranks_.size(), 0);
-    tell_all({.kind = Kind::Propose, .run = proposed_run_, .number = *proposal_});
+    ++proposals_;
+    stop_ = after(stop_, StopEvent::kPropose);
+    answers_.assign(ranks_.size(), Answer::kNone);
+    tell_all({.kind = Kind::Propose, .run = proposed_run_, .number = proposals_});
   }
   void answer(uint32_t rank, const MessageT& m) {
-    if (!proposal_ || m.number != *proposal_) return;
-    answers_[rank] = m.agreed ? 1 : 2;
+    if (stop_ != StopState::kProposed || m.number != proposals_) return;
+    answers_[rank] = m.agreed ? Answer::kYes : Answer::kNo;
     proposed_run_ = std::max(proposed_run_, m.agreed ? 0 : m.run);
     bool all = true, agreed = true;
     for (uint32_t r = 0; r < ranks_.size(); ++r) {
-      bool out = ranks_[r].left || ranks_[r].gone;
-      all = all && (answers_[r] != 0 || out), agreed = agreed && (answers_[r] == 1 || out);
+      bool out = ranks_[r].state.has_left() || ranks_[r].state.is_gone();
+      all = all && (answers_[r] != Answer::kNone || out), agreed = agreed && (answers_[r] == Answer::kYes || out);
     }
     if (!all) return;
-    tell_all({.kind = Kind::Decide, .run = m.run, .number = *proposal_, .agreed = agreed});
-    agreed_ = agreed;  // for good: some may have stopped there when another is asked to
-    proposal_.reset();
+    tell_all({.kind = Kind::Decide, .run = m.run, .number = proposals_, .agreed = agreed});
+    // An agreement is for good: some may have stopped there when another is asked to.
+    stop_ = after(stop_, agreed ? StopEvent::kAgree : StopEvent::kRefuse);
   }
 
   void tell(Connection& c, const MessageT& m) {
-    if (!c.dead && !write_all(c.socket, frame(m), 1)) closed(c);
+    if (!c.is_closed() && !write_all(c.socket, frame(m), 1)) closed(c);
   }
   void tell_all(const MessageT& m) {
     std::string bytes = frame(m);
     for (const auto& c : connections_)
-      if (c->rank >= 0 && !c->dead && !write_all(c->socket, bytes, 1)) closed(*c);
+      if (c->peer == Peer::kRank && !write_all(c->socket, bytes, 1)) closed(*c);
   }
 
   CoordinatorOptions options_;
@@ -535,7 +548,9 @@ class Coordinator::Server {
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool quit_ = false, over_ = false, started_ = false, stop_asked_ = false, agreed_ = false, stopped_ = false;
+  bool quit_ = false;  // the thread is to end
+  JobState state_ = JobState::kJoining;
+  StopState stop_ = StopState::kNotAsked;
   Clock::time_point opened_ = Clock::now(), caused_at_, suspected_at_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<Rank> ranks_;
@@ -545,11 +560,10 @@ class Coordinator::Server {
   std::map<std::string, std::string> store_;
   std::map<std::string, std::vector<Connection*>> askers_;  // by key
   std::optional<uint32_t> other_token_;  // the rank that somebody without the right one has said to be
-  std::optional<uint64_t> proposal_;
   int warnings_ = 0;
   SlowRanks slow_;
-  uint64_t numbers_ = 0, proposed_run_ = 0, ahead_ = 1;
-  std::vector<char> answers_;  // 0: none, 1: yes, 2: no
+  uint64_t proposals_ = 0, proposed_run_ = 0, ahead_ = 1;
+  std::vector<Answer> answers_;  // by rank, to the last proposal
 };
 
 Coordinator::Coordinator(std::unique_ptr<Server> server) : server_(std::move(server)) {}

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
+#include "runtime/control/states.h"
 
 namespace nabla::control {
 
@@ -27,7 +28,7 @@ struct CoordinatorOptions {
 
 /// How far a rank was when it was heard of last.
 struct RankView {
-  bool joined = false, left = false;  ///< left: it has said goodbye, or its process is gone
+  RankState state;
   int64_t pid = 0;
   std::string host;
   uint64_t run = 0, sequence = 0, bytes = 0;

@@ -42,7 +42,7 @@ std::string SlowRanks::look(const std::vector<RankView>& now, double window_s) {
   std::vector<std::pair<double, size_t>> shares;  // of the time that a rank has waited
   for (size_t r = 0; r < now.size(); ++r) {
     auto running = static_cast<double>(now[r].running_us - before_[r].running_us);
-    if (now[r].left || running < window_s * 1e6) return "";
+    if (now[r].state.has_left() || running < window_s * 1e6) return "";
     int64_t waited = now[r].waited_us + now[r].waiting_us - before_[r].waited_us - before_[r].waiting_us;
     shares.emplace_back(static_cast<double>(waited) / running, r);
   }

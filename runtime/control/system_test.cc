@@ -92,7 +92,7 @@ TEST(System, ACoordinatorWithoutDescriptorsSaysHowManyRanksHaveCome) {
   }
   MessageT hello{.kind = Kind::Hello, .token = "secret", .ranks = 8, .pid = 1, .host = "h", .bundle = "aa11", .mesh = "dp=2"};
   for (hello.rank = 0; hello.rank < 4; ++hello.rank) ASSERT_TRUE(write_all(clients[hello.rank], frame(hello), 1));
-  for (int i = 0; i < 100 && !coordinator->view()[3].joined; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 100 && !coordinator->view()[3].state.has_joined(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   Socket late(::socket(AF_INET, SOCK_STREAM, 0)), last(::socket(AF_INET, SOCK_STREAM, 0));
   {
     Limit few(RLIMIT_NOFILE, next_descriptor());
