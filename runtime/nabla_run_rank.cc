@@ -4,6 +4,7 @@
 
 #include "runtime/base/option_error.h"
 #include "runtime/comm/checked_transport.h"
+#include "runtime/comm/engines.h"
 #include "runtime/comm/peers.h"
 #include "runtime/comm/plugin_transport.h"
 #include "runtime/nabla_run_internal.h"
@@ -36,12 +37,13 @@ Result<nabla_rank_options> known(const nabla_rank_options& given) {
 }
 
 Result<nabla_session*> open_rank(const char* path, const nabla_options* options, const nabla_rank_options& rank) {
-  const std::string engine = rank.engine == nullptr ? "NULL" : rank.engine;
-  if (engine != "mpi" && engine != "nccl")
-    return option_error("say one of the two", "nabla_session_open_rank: engine `{}`; there are `mpi` and `nccl`", engine);
-  if (engine == "nccl" && rank.check_messages != 0)
+  const std::string name = rank.engine == nullptr ? "NULL" : rank.engine;
+  const nabla::comm::Engine* engine = nabla::comm::engine_named(name);
+  if (!engine || !engine->processes)
+    return option_error("say one of them", "nabla_session_open_rank: engine `{}` is not {}", name, nabla::comm::engine_names(true, "`"));
+  if (!engine->checks_messages && rank.check_messages != 0)
     return option_error("set it to 0, or say engine mpi",
-                        "nabla_session_open_rank: check_messages: what goes from GPU to GPU by nccl has no checksums");
+                        "nabla_session_open_rank: check_messages: what goes from GPU to GPU by {} has no checksums", name);
   static std::atomic<bool> begun = false;
   if (begun.exchange(true))
     return error(Code::kMisuse, "nabla_session_open_rank: this process has opened a rank before, and MPI starts once per process");
@@ -51,7 +53,7 @@ Result<nabla_session*> open_rank(const char* path, const nabla_options* options,
   nabla::exec::SessionOptions settings = nabla::api::settings_of(options);
   if (rank.timeout_s > 0) settings.comm_timeout_s = rank.timeout_s;
   settings.gpu = nabla::comm::rank_of_mpirun(0);
-  if (engine == "nccl")
+  if (engine->kind == nabla::comm::Engine::Kind::kNccl)
     settings.world = nabla::nccl::over_nccl({.rank = transport->rank(),
                                              .ranks = transport->ranks(),
                                              .local_ranks = nabla::comm::ranks_of_mpirun(1),

@@ -47,6 +47,9 @@ struct Lines {
     out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
   }
+  std::vector<std::string> operator()(const comm::Engine* const* engine) const {
+    return *engine ? std::vector<std::string>{(*engine)->name} : std::vector<std::string>();
+  }
   std::vector<std::string> operator()(const bool* given) const {
     return *given ? std::vector<std::string>{""} : std::vector<std::string>();
   }
@@ -65,7 +68,7 @@ struct Lines {
 std::string job_of(const RunOptions& options) {
   RunOptions o = options;
   JobOptions none;
-  std::string out = fmt::format("--engine\t{}\n", o.ranks.engine == "nccl" ? "nccl" : "mpi");
+  std::string out = fmt::format("--engine\t{}\n", (o.ranks.engine ? o.ranks.engine : comm::engine_named("mpi"))->name);
   auto say = [&](const OptionRow& row, JobOptions& job) {
     if (row.alike == Alike::kNothing) return;
     for (const std::string& text : std::visit(Lines{row}, row.place(o, job))) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/diagnostic.h"
+#include "runtime/comm/engines.h"
 
 namespace nabla::cli {
 
@@ -25,8 +26,8 @@ struct Launched {
   std::string rendezvous;       ///< where rank 0 can be reached; empty: the launcher does not say
   bool mpi = false;             ///< MPI can find the others
   uint32_t epoch = 0;           ///< the how-many-eth start of the job (NABLA_EPOCH)
-  /// Do they meet at the rendezvous, without MPI? So does `--engine nccl` where there is one.
-  bool meets(const std::string& engine) const { return engine == "nccl" && (!mpi || !rendezvous.empty()); }
+  /// Do ranks of this engine meet at the rendezvous, without MPI? `engine` may be null.
+  bool meets(const comm::Engine* engine) const { return engine && engine->meets_alone && (!mpi || !rendezvous.empty()); }
 };
 
 /// Looks, in this order, at the flags, NABLA_*, Open MPI, MPICH, SLURM, torchrun's names, and Kubernetes' indexed jobs; the

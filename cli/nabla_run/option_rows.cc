@@ -105,7 +105,7 @@ constexpr OptionRow kRows[] = {
 #undef NABLA_RUN
 #undef NABLA_JOB
 
-constexpr const char* kTypeNames[] = {"TEXT", "TEXT", "TEXT", "", "INT", "INT", "FLOAT", "INT", "UINT", "UINT"};
+constexpr const char* kTypeNames[] = {"TEXT", "TEXT", "TEXT", "", "INT", "INT", "FLOAT", "INT", "UINT", "UINT", "TEXT"};
 static_assert(std::size(kTypeNames) == std::variant_size_v<OptionPlace>);
 
 // Tells the type of the place of an option. Nobody stores anything there.

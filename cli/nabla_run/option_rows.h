@@ -14,7 +14,7 @@ namespace nabla::cli {
 
 /// Where an option is stored. A bool is a flag without a value.
 using OptionPlace = std::variant<std::string*, std::vector<std::string>*, std::vector<Assignment>*, bool*, int*, int64_t*, double*,
-                                 std::optional<int64_t>*, std::optional<uint64_t>*, std::optional<uint32_t>*>;
+                                 std::optional<int64_t>*, std::optional<uint64_t>*, std::optional<uint32_t>*, const comm::Engine**>;
 
 /// Which texts an option accepts.
 struct OptionDomain {

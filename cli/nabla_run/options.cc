@@ -75,7 +75,7 @@ std::string problem_with(const std::string& text, const OptionDomain& domain) {
     case Kind::kAddress:
       return text.empty() ? "it is empty, not HOST:PORT" : "";
     case Kind::kEngine:
-      return text == "local" || text == "mpi" || text == "nccl" ? "" : fmt::format("`{}` is not local, mpi or nccl", text);
+      return comm::engine_named(text) ? "" : fmt::format("`{}` is not {}", text, comm::engine_names(false));
     case Kind::kWhole:
       return whole(domain.low, domain.high, domain.words)(text);
     case Kind::kSeconds:
@@ -103,6 +103,7 @@ struct Store {
     for (const std::string& t : texts) to->push_back(NABLA_TRY(assignment(t, row.flag)));
     return Ok{};
   }
+  Status operator()(const comm::Engine** to) const { return *to = comm::engine_named(text()), Ok{}; }
   Status operator()(bool* to) const { return *to = CLI::detail::to_flag_value(text()) > 0, Ok{}; }
   template <class T>
   Status operator()(T* to) const {
@@ -237,9 +238,9 @@ Status check_run(const RunOptions& run, const Given& given, bool carries_bundle)
       return option_error("leave --entry init out", "--entry init would overwrite what --weights loads; --weights-partial runs it first");
   if (run.bundle.empty() && !carries_bundle && run.postmortem.empty())
     return option_error("name what nablac compile wrote: nabla-run FILE.nbundle", "BUNDLE is missing");
-  if (run.ranks.check_messages && run.ranks.engine == "nccl")
+  if (const comm::Engine* engine = run.ranks.engine; run.ranks.check_messages && engine && engine->processes && !engine->checks_messages)
     return option_error("leave it out, or use --engine mpi",
-                        "--check-messages: what goes from GPU to GPU by --engine nccl has no checksums");
+                        "--check-messages: what goes from GPU to GPU by --engine {} has no checksums", engine->name);
   return check_checkpoints(run, given);
 }
 

@@ -33,7 +33,7 @@ struct JobOptions {
 
 /// Of a bundle for several ranks.
 struct RankOptions {
-  std::string engine;       ///< "local", "mpi", "nccl"; empty: as the process was started
+  const comm::Engine* engine = nullptr;  ///< null: as the process was started
   std::optional<uint32_t> np;
   std::string hosts;        ///< file
   RankFlags flags;

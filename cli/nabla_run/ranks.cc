@@ -63,9 +63,10 @@ std::string digest_of(const char* token) { return format::sha256_hex(format::as_
 /// Is the coordinator known to who started the ranks?
 bool supervised() { return !variable("NABLA_CONTROL").empty(); }
 
-/// Do ranks find each other by MPI? Those of NCCL where nothing else is said.
+/// Do ranks find each other by MPI? Those that could meet alone do so where nobody says at which address they meet.
 bool meets_by_mpi(const RunOptions& options, const Launched& launched) {
-  return options.ranks.engine != "nccl" || (!supervised() && !launched.meets(options.ranks.engine));
+  const comm::Engine* engine = options.ranks.engine;
+  return !engine || !engine->meets_alone || (!supervised() && !launched.meets(engine));
 }
 
 /// MPI_Init comes back when all have come to it, and before that no rank can say or hear a word: the keeper of one that
@@ -229,7 +230,7 @@ void RankProcess::apply(exec::SessionOptions& s) const {
   bool crowded = s.threads * here > cpus;
   if (here > 1) s.pin_caller = false;
   auto verdict = [member = member_.get()] { return member->verdict(); };
-  if (options_.ranks.engine == "nccl") {
+  if (options_.ranks.engine && options_.ranks.engine->kind == comm::Engine::Kind::kNccl) {
     nccl::RankOptions ranks{.rank = launched_.rank, .ranks = launched_.ranks, .local_ranks = launched_.local_ranks.value_or(1)};
     ranks.deadline_s = 2 * s.comm_timeout_s, ranks.prefix = fmt::format("nccl/{}", epoch());
     ranks.abort_s = grace_s(options_.ranks.heartbeat_s), ranks.verdict = verdict, ranks.end_hard = end_hard(launched_.rank);

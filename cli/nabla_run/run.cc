@@ -190,11 +190,11 @@ uint32_t count_of_ranks(const format::Bundle& bundle) { return bundle.ranks() ==
 
 /// Can ranks exchange values of this bundle from GPU to GPU, where the line asks for that? Asked before any library is opened.
 Status check_engine(const format::Bundle& bundle, const RankOptions& ranks) {
-  if (ranks.engine != "nccl") return Ok{};
+  if (!ranks.engine || !ranks.engine->needs_gpus) return Ok{};
   for (const format::BundleClass& of : bundle.classes()) {
     if (std::none_of(of.programs.begin(), of.programs.end(), [](const format::Program* p) { return p->compute() > 0; }))
       return option_error("compile it for GPUs (nablac compile --target sm_90a), or run it with --engine mpi",
-                          "--engine nccl moves values from GPU to GPU, and {} is for CPUs alone: {}", bundle.what(),
+                          "--engine {} moves values from GPU to GPU, and {} is for CPUs alone: {}", ranks.engine->name, bundle.what(),
                           format::targets_of(of));
   }
   return Ok{};
@@ -225,7 +225,7 @@ Result<int> run_rank(RunOptions& options, const Launched& launched, const Hooks&
   const std::string mesh = bundle.ranks() == nullptr ? "one rank" : exec::ranks_of(*bundle.ranks());
   const uint32_t ranks = count_of_ranks(bundle);
   // Who meets at an address may wait for long for others, which are not there.
-  if (ranks != launched.ranks && options.ranks.engine == "nccl") return other_size(ranks, launched);
+  if (ranks != launched.ranks && options.ranks.engine && options.ranks.engine->meets_alone) return other_size(ranks, launched);
   std::unique_ptr<RankProcess> rank =
       NABLA_TRY(RankProcess::begin(options, launched, hooks, shared, format::sha256_hex(file->bytes()), mesh));
   // A rank alone with a bundle of another size has been told so by now, and the others with it: here all have the same one.
@@ -258,22 +258,24 @@ Result<int> run_rank(RunOptions& options, const Launched& launched, const Hooks&
 Status check_alone(const std::string& option) {
   if (option.empty()) return Ok{};
   return option_error(fmt::format("leave {} out, or add --engine mpi", option),
-                      "{}: this process runs all ranks by itself; several processes need --engine mpi or nccl", option);
+                      "{}: this process runs all ranks by itself; several processes need --engine {}", option,
+                      comm::engine_names(true));
 }
 
 int run_as(RunOptions& options, const std::vector<std::string>& args, std::shared_ptr<const format::FileBytes> own,
            const std::string& program, const Hooks& hooks) {
   Result<Launched> launched = cli::launched(options.ranks.flags, [](const char* name) { return std::getenv(name); });
   if (!launched.ok()) return report(launched.errors(), false);
-  const std::string& engine = options.ranks.engine;
+  const comm::Engine* engine = options.ranks.engine;
   if (const std::string& reports = options.ranks.reports; !reports.empty())
     if (Status writable = control::check_reports(reports); !writable.ok()) return report(writable.errors(), true);
   if (launched->ranks > 1) {
-    if (engine == "local")
+    if (engine && !engine->processes)
       return report({option_error("leave --engine out where something else starts the processes",
-                                  "--engine local runs all ranks in one process, and {} has started {}", launched->by, launched->ranks)},
+                                  "--engine {} runs all ranks in one process, and {} has started {}", engine->name, launched->by,
+                                  launched->ranks)},
                     true);
-    if (!launched->mpi && engine.empty())
+    if (!launched->mpi && !engine)
       return report({option_error("use mpirun, srun, or nabla-run --engine mpi; with a GPU each, --engine nccl",
                                   "{} has started {} processes, which find each other by MPI alone", launched->by, launched->ranks)},
                     true);
@@ -294,7 +296,7 @@ int run_as(RunOptions& options, const std::vector<std::string>& args, std::share
     return rank_failed(launched->rank, code.errors().front(), !shared.met || launched->meets(engine));
   }
   Result<std::shared_ptr<const format::FileBytes>> file = bundle_bytes(options, std::move(own));
-  bool starts = engine == "mpi" || engine == "nccl", fine = starts || !options.checkpoints.dir.empty();
+  bool starts = engine && engine->processes, fine = starts || !options.checkpoints.dir.empty();
   if (!file.ok()) return report(file.errors(), fine);
   Result<format::Bundle> bundle = format::Bundle::from_bytes(*file, options.bundle.empty() ? program : options.bundle);
   if (!bundle.ok()) return report(bundle.errors(), fine);
@@ -305,7 +307,7 @@ int run_as(RunOptions& options, const std::vector<std::string>& args, std::share
     return run_ranks(options, args, ranks);
   }
   Status status = check_alone(options.for_processes);
-  if (uint32_t ranks = count_of_ranks(*bundle); !launched->by.empty() && ranks > 1 && options.rank_class.empty() && engine.empty())
+  if (uint32_t ranks = count_of_ranks(*bundle); !launched->by.empty() && ranks > 1 && options.rank_class.empty() && !engine)
     std::fprintf(stderr, "note: %s has started one process, which runs all %u ranks as threads\n", launched->by.c_str(), ranks);
   try {
     if (status.ok()) status = run(options, std::move(*bundle), nullptr);

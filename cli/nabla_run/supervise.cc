@@ -27,17 +27,17 @@ Diagnostic advised(Diagnostic d, std::string help) {
 }
 
 /// What the starter's end means where no rank has said why.
-Diagnostic silent_end(int code, bool nccl) {
-  const std::string who = nccl ? "all processes have" : "mpirun has";
+Diagnostic silent_end(int code, bool alone) {
+  const std::string who = alone ? "all processes have" : "mpirun has";
   if (code > 128 && code < 160)
     return error(Code::kPeerLost, "{} ended with exit code {} before the ranks were done: a process of the job was killed by signal {} "
                  "({})", who, code, code - 128, strsignal(code - 128));
   return error(Code::kPeerLost, "{} ended with exit code {} before the ranks were done; what {} said stands above", who, code,
-               nccl ? "they" : "it");
+               alone ? "they" : "it");
 }
 
 /// Waits for the starter and for the coordinator's word, whichever tells of an end first. Returns the starter's exit code.
-int supervise(control::Coordinator& coordinator, Starter& starter, bool nccl) {
+int supervise(control::Coordinator& coordinator, Starter& starter, bool alone) {
   int asked = 0;
   int64_t over_at = 0;
   bool told = false;  // mpirun was, to stop
@@ -48,7 +48,7 @@ int supervise(control::Coordinator& coordinator, Starter& starter, bool nccl) {
     if (!told && comm::seconds_since(looked_at) > 0.2) {
       looked_at = comm::steady_us(), told = starter.was_told_to_stop();
       if (told && asked == 0) {
-        std::fprintf(stderr, "note: stopping: %s was asked to\n", nccl ? "the process that started the ranks" : "mpirun");
+        std::fprintf(stderr, "note: stopping: %s was asked to\n", alone ? "the process that started the ranks" : "mpirun");
         coordinator.ask_to_stop();
       }
     }
@@ -69,15 +69,15 @@ int supervise(control::Coordinator& coordinator, Starter& starter, bool nccl) {
   }
   int code = *starter.ended();
   for (int64_t end = comm::steady_us(); !coordinator.over() && comm::seconds_since(end) < 1;) ::usleep(1000);  // what ranks said last
-  if (!coordinator.over()) coordinator.fail(silent_end(code, nccl));
+  if (!coordinator.over()) coordinator.fail(silent_end(code, alone));
   return code;
 }
 
 /// The exit code of a job whose ranks have all left in order. What breaks a process after that takes nothing away.
-int after_all_work(int code, bool nccl) {
+int after_all_work(int code, bool alone) {
   if (code == 0 || code == exit_code(Code::kRanksDisagree, true)) return code;  // which they give when they have left
   std::fprintf(stderr, "warning: %s ended with exit code %d after all ranks had done their work\n",
-               nccl ? "a process of the job" : "mpirun", code);
+               alone ? "a process of the job" : "mpirun", code);
   return 0;
 }
 
@@ -95,15 +95,16 @@ std::string own_path() {
 Result<std::vector<Host>> hosts_of(const RunOptions& options, uint32_t ranks) {
   std::vector<Host> hosts;
   if (ranks < 2)
-    return advised(error(Code::kRanksDisagree, "{} is for one rank, which needs no --engine {}", options.bundle, options.ranks.engine),
+    return advised(error(Code::kRanksDisagree, "{} is for one rank, which needs no --engine {}", options.bundle,
+                         options.ranks.engine->name),
                    "leave --engine out, or compile the bundle for several ranks (nablac compile --mesh)");
   if (options.ranks.np.value_or(ranks) != ranks)
     return advised(error(Code::kRanksDisagree, "{} is for {} ranks, and --np says {}", options.bundle, ranks, *options.ranks.np),
                    fmt::format("say --np {}, or leave it out", ranks));
   if (options.ranks.hosts.empty()) return hosts;
-  if (options.ranks.engine == "nccl")
-    return option_error("on several machines let mpirun, srun or torchrun start `nabla-run --engine nccl`",
-                        "--hosts: --engine nccl starts processes on this machine alone");
+  if (const comm::Engine& engine = *options.ranks.engine; engine.starts_alone)
+    return option_error(fmt::format("on several machines let mpirun, srun or torchrun start `nabla-run --engine {}`", engine.name),
+                        "--hosts: --engine {} starts processes on this machine alone", engine.name);
   hosts = NABLA_TRY(read_hosts(options.ranks.hosts));
   uint32_t slots = 0;
   for (const Host& h : hosts) slots += h.slots;
@@ -140,11 +141,11 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
   pass("NABLA_EPOCH", std::to_string(epoch));
   pass("NABLA_REPORTS", folder);
   if (std::getenv("NABLA_PLUGINS") != nullptr) settings.pass.push_back("NABLA_PLUGINS");
-  bool nccl = options.ranks.engine == "nccl";
+  const bool alone = options.ranks.engine->starts_alone;  // without mpirun
   std::vector<std::string> command = mpirun_command(settings, own_path(), args);
-  if (nccl) command = args, command.insert(command.begin(), own_path());
-  Starter starter = NABLA_TRY(Starter::start(command, nccl ? ranks : 0));
-  int code = supervise(*coordinator, starter, nccl);
+  if (alone) command = args, command.insert(command.begin(), own_path());
+  Starter starter = NABLA_TRY(Starter::start(command, alone ? ranks : 0));
+  int code = supervise(*coordinator, starter, alone);
   Status printed = starter.finish_output([] { return signals() > 1; });
   Status cause = cause_of(*coordinator, folder);
   Starter::end_leftovers();
@@ -161,7 +162,7 @@ Result<int> start_once(const RunOptions& options, const std::vector<std::string>
                                             ": `ssh HOST true` must come back, and nabla-run be there");
   (void)NABLA_TRY(std::move(cause));
   (void)NABLA_TRY(std::move(printed));
-  return after_all_work(code, nccl);
+  return after_all_work(code, alone);
 }
 
 }  // namespace

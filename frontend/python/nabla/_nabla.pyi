@@ -79,6 +79,8 @@ class Error(ValueError):
     """What is wrong with a program, with the line it is wrong at; `code` is that of docs/errors.md."""
     code: str
 
+def engines() -> dict[str, bool]: ...
+
 class Processes:
     """The processes that a launcher started, of which this is one."""
     def __init__(self, engine: str, timeout: float, heartbeat: float) -> None: ...

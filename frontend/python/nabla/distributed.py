@@ -26,6 +26,7 @@ _REDUCTIONS = {None: 0, "sum": 1, "mean": 1, "prod": 2, "max": 3, "min": 4}
 _lock = threading.RLock()  # one exchange after the other
 _finished = _forked = False
 _processes = None  # None: not begun, or over
+_ENGINES = _nabla.engines()  # by name: is every rank a process?
 _MOST_SECONDS = 1e9
 
 
@@ -33,7 +34,7 @@ def _in_child():
     """A process that a rank forks is no rank: what the rank has joined stays the parent's."""
     global _forked, _lock, _processes
     _lock = threading.RLock()
-    if _processes and _processes.engine != "local":
+    if _processes and _ENGINES[_processes.engine]:
         _processes.leave_to_parent()
         _processes, _forked = None, True
 
@@ -53,8 +54,7 @@ def init(engine=None, timeout=300.0, heartbeat=1.0):
     with E0611.
     """
     global _processes
-    if engine not in (None, "mpi", "nccl", "local"):
-        raise ValueError(f"init: engine {engine!r}; there are \"mpi\", \"nccl\", \"local\" and None")
+    _means_processes("init", engine)
     if not 0 < timeout <= _MOST_SECONDS:
         raise ValueError(f"init: timeout must be more than 0 seconds, and at most {_MOST_SECONDS:g}, got {timeout!r}")
     if heartbeat != 0 and not 0.01 <= heartbeat <= _MOST_SECONDS:
@@ -65,9 +65,9 @@ def init(engine=None, timeout=300.0, heartbeat=1.0):
             return
         if engine is None:
             engine = "mpi" if "OMPI_COMM_WORLD_SIZE" in os.environ else "local"
-        if engine in ("mpi", "nccl") and _forked:
+        if _ENGINES[engine] and _forked:
             _nabla.fail(_MISUSE, _FORKED)
-        if engine in ("mpi", "nccl") and _finished:
+        if _ENGINES[engine] and _finished:
             _nabla.fail(_MISUSE, "init: the ranks have been left by finalize(), and MPI starts once per process")
         _processes = _nabla.Processes(engine, float(timeout), float(heartbeat))
         atexit.register(_at_exit)
@@ -75,16 +75,17 @@ def init(engine=None, timeout=300.0, heartbeat=1.0):
 
 def _means_processes(caller, engine):
     """Whether a caller's engine is a way between the processes that `init` has joined."""
-    if engine not in (None, "local", "mpi", "nccl"):
-        raise ValueError(f"{caller}: engine {engine!r}; there are \"local\", \"mpi\", \"nccl\" and None")
-    return engine in ("mpi", "nccl")
+    if engine is not None and (not isinstance(engine, str) or engine not in _ENGINES):
+        names = ", ".join(f'"{name}"' for name in _ENGINES)
+        raise ValueError(f"{caller}: engine {engine!r}; there are {names} and None")
+    return engine is not None and _ENGINES[engine]
 
 
 def _joined(caller, engine):
     """The processes, for a caller whose engine is "mpi" or "nccl"."""
     if not _processes:
         raise ValueError(f"{caller}: engine=\"{engine}\" is for processes that nabla.distributed.init has joined")
-    if _processes.engine not in (engine, "local"):
+    if _processes.engine != engine and _ENGINES[_processes.engine]:
         raise ValueError(f"{caller}: engine=\"{engine}\", and nabla.distributed.init has joined the processes by "
                          f"\"{_processes.engine}\"")
     return _processes
@@ -115,7 +116,7 @@ def world_size():
 
 def local_rank():
     """This process's number among those of its machine, from 0."""
-    return int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", 0)) if _ranks().engine != "local" else 0
+    return int(os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", 0)) if _ENGINES[_ranks().engine] else 0
 
 
 def is_main_process():
@@ -250,7 +251,7 @@ def finalize():
         processes, _processes = _processes, None
         if processes is None:
             return
-        _finished = processes.engine != "local"
+        _finished = _ENGINES[processes.engine]
         if not processes.failed:
             processes.close()
 

@@ -18,6 +18,7 @@
 #include "frontend/python/native/bundle.h"
 #include "frontend/python/native/processes.h"
 #include "frontend/python/native/unlocked.h"
+#include "runtime/base/check.h"
 #include "runtime/comm/peers.h"
 #include "runtime/comm/plain_table.h"
 #include "runtime/comm/plugin_transport.h"
@@ -143,9 +144,10 @@ Processes::Waiting::~Waiting() {
   if (ended != 0 && std::uncaught_exceptions() == exceptions_) end_by(SIGTERM);
 }
 
-Processes::Processes(const std::string& engine, double timeout_s, double heartbeat_s) : timeout_s_(timeout_s) {
-  nccl_ = engine == "nccl";
-  if (engine == "local")
+Processes::Processes(const std::string& engine, double timeout_s, double heartbeat_s)
+    : engine_(comm::engine_named(engine)), timeout_s_(timeout_s) {
+  NABLA_CHECK(engine_, "there is no engine `{}`", engine);
+  if (!engine_->processes)
     transport_ = std::make_shared<Alone>();
   else {
     Deadline deadline(timeout_s);
@@ -200,7 +202,7 @@ int Processes::threads() const {
 uint32_t Processes::gpu() const { return comm::rank_of_mpirun(0); }
 
 std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t)> Processes::world() const {
-  if (!nccl_) return over_messages();
+  if (engine_->kind != comm::Engine::Kind::kNccl) return over_messages();
   return nccl::over_nccl({.rank = rank(),
                           .ranks = ranks(),
                           .local_ranks = comm::ranks_of_mpirun(1),
@@ -303,6 +305,11 @@ Value collective(Processes& all, int kind, int reduction, const Value& from, std
 }  // namespace
 
 void bind_distributed(py::module_& m) {
+  m.def("engines", [] {
+    py::dict out;
+    for (const comm::Engine& e : comm::engines()) out[e.name] = e.processes;
+    return out;
+  }, "By the name of every engine: whether each of its ranks is a process.");
   py::class_<Processes, std::shared_ptr<Processes>>(m, "Processes", "The processes that a launcher started, of which this is one.")
       .def(py::init([](const std::string& engine, double timeout, double heartbeat) {
              return without_lock([&] { return std::make_shared<Processes>(engine, timeout, heartbeat); });

@@ -10,6 +10,7 @@
 #include "frontend/cpp/tensor.h"
 #include "runtime/base/literal.h"
 #include "runtime/comm/comm.h"
+#include "runtime/comm/engines.h"
 #include "runtime/comm/recorder.h"
 #include "runtime/comm/transport.h"
 #include "runtime/comm/world.h"
@@ -31,10 +32,11 @@ uint64_t key_of(std::string_view bytes, uint64_t key = 14695981039346656037u);
 /// time uses it. Throws Error.
 class Processes {
  public:
-  /// `engine` is "mpi", "nccl" or "local". `timeout_s`: how long this rank waits for others, a second more for every MiB.
+  /// `engine` names a row of comm::engines(). Of one without processes, this is the only rank.
+  /// `timeout_s`: how long this rank waits for others, a second more for every MiB.
   /// `heartbeat_s`: how often ranks say that they live; after five of these without a word a rank is lost. 0: nobody watches them.
   Processes(const std::string& engine, double timeout_s, double heartbeat_s);
-  std::string engine() const { return nccl_ ? "nccl" : transport_->name(); }
+  std::string engine() const { return engine_->name; }
   uint32_t rank() const { return transport_->rank(); }
   uint32_t ranks() const { return transport_->ranks(); }
   double timeout_s() const { return timeout_s_; }
@@ -97,7 +99,7 @@ class Processes {
   // What messages carry, by way of the host.
   std::function<Result<std::unique_ptr<comm::World>>(const format::Ranks&, uint32_t in_flight)> over_messages() const;
 
-  bool nccl_ = false;  // programs exchange by it; ranks meet, and exchange host arrays, by messages
+  const comm::Engine* engine_;  // programs exchange by it; ranks meet, and exchange host arrays, by messages
   std::shared_ptr<comm::Transport> transport_;
   double timeout_s_;
   comm::Board board_;  // heartbeats tell of it: its runs are calls that all make
