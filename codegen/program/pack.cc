@@ -130,7 +130,8 @@ class Packer {
   std::unique_ptr<format::KernelT> kernel(const kernel_ir::Kernel& kernel, const codegen::TargetCode::Kernel& code) {
     auto out = std::make_unique<format::KernelT>();
     out->symbol = code.symbol, out->object = code.object, out->name = kernel.name;
-    out->infinite = kernel_ir::may_write_infinities(kernel);
+    const kernel_ir::WantedSpecials wanted = kernel_ir::wanted_specials(kernel);
+    out->infinite = wanted.infinity, out->nan = wanted.nan;
     bool exact = kernel.procedure && kernel.procedure->user;  // may depend on gridDim
     for (const codegen::CodeGrid& g : code.grids) {
       auto grid = std::make_unique<format::GridT>();

@@ -364,16 +364,17 @@ std::vector<ir::SymbolRef> symbols_of(const Kernel& kernel) {
 
 namespace {
 
-// Where infinities in a kernel's results can come from.
-struct Infinities {
-  bool constant = false;  // one of its constants is infinite
-  bool computed = false;  // it computes floats: finite ones may give an infinity
+// Where infinities and NaN in a kernel's results can come from.
+struct Specials {
+  bool infinity = false, nan = false;  // one of its constants is such a number
+  bool computed = false;               // it computes floats: finite ones may give such a number
 
   void add(const Expr& e) {
     if (!e) return;
     visit(e, [&](const Expr& x) {
       if (!is_float(x->dtype)) return;
-      constant |= x->kind == ExprKind::kConst && std::isinf(x->number);
+      const bool constant = x->kind == ExprKind::kConst;
+      infinity |= constant && std::isinf(x->number), nan |= constant && std::isnan(x->number);
       computed |= x->kind == ExprKind::kCall && std::find(std::begin(kExact), std::end(kExact), x->fn->name) == std::end(kExact);
     });
   }
@@ -399,10 +400,11 @@ struct Infinities {
 
 }  // namespace
 
-bool may_write_infinities(const Kernel& kernel) {
-  Infinities found;
+WantedSpecials wanted_specials(const Kernel& kernel) {
+  Specials found;
   found.add(kernel.body);
-  return found.constant || (!kernel.procedure && !found.computed);
+  const bool moves = !kernel.procedure && !found.computed;
+  return {found.infinity || moves, found.nan || moves};
 }
 
 std::string print(const Kernel& kernel) { return KernelPrinter(kernel).run(); }

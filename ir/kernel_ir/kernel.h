@@ -108,9 +108,12 @@ Status check_accesses(const Kernel& kernel);
 Status check_schedule(const Kernel& kernel);
 /// The symbols of all its sizes, each once: the order of the launch's extents.
 std::vector<ir::SymbolRef> symbols_of(const Kernel& kernel);
-/// Whether an infinity in a result is no sign of a fault: an expression holds an infinite constant, as a mask does, or the kernel
-/// only moves numbers. What loops begin with does not count: a maximum begins with -infinity.
-bool may_write_infinities(const Kernel& kernel);
+/// Which numbers in a result are no sign of a fault: those of the kernel's constants, as a mask has them, or all if the kernel only moves
+/// numbers. What loops begin with does not count: a maximum begins with -infinity.
+struct WantedSpecials {
+  bool infinity, nan;
+};
+WantedSpecials wanted_specials(const Kernel& kernel);
 /// The kernel with every size replaced.
 Kernel with_sizes(const Kernel& kernel, const std::function<ir::Dim(const ir::Dim&)>& resolve);
 /// Runs a kernel with static extents, slowly. `buffers` follow Kernel::buffers; outputs are written.

@@ -38,7 +38,7 @@ std::vector<Operand> operands_of(const format::Program& program, const format::I
                                  const std::vector<int64_t>& table, bool launched) {
   std::vector<Operand> out;
   const auto* launch = instruction.action_as_Launch();
-  bool infinite = launch != nullptr && program.kernels()->Get(launch->kernel())->infinite();
+  const format::Kernel* kernel = launch != nullptr ? program.kernels()->Get(launch->kernel()) : nullptr;
   const auto* operands = instruction.operands();
   std::vector<const format::Address*> addresses = format::addresses_of(instruction);
   auto launched_instead = [&](const auto* call) {
@@ -53,8 +53,9 @@ std::vector<Operand> operands_of(const format::Program& program, const format::I
     int64_t most = addresses[i] == nullptr ? 0 : static_cast<int64_t>(addresses[i]->bytes());
     // What ranks exchange is there only after the wait.
     bool written = operand.written() && !format::starts(instruction);
-    out.push_back({static_cast<DType>(static_cast<uint8_t>(operand.dtype())), written,
-                   size_at(operand.bytes_size(), most, table), written && infinite});
+    const bool computed = written && kernel != nullptr;
+    out.push_back({static_cast<DType>(static_cast<uint8_t>(operand.dtype())), written, size_at(operand.bytes_size(), most, table),
+                   computed && kernel->infinite(), computed && kernel->nan()});
   }
   return out;
 }
@@ -81,12 +82,11 @@ NanCheck::Range NanCheck::range_of(const Operand& operand, const void* at) {
   bool any = false;
   for (int64_t i = 0; i < out.size; ++i) {
     double x = operand.dtype == DType::kF32 ? static_cast<const float*>(data)[i] : get_float(operand.dtype, data, i);
-    if (!std::isfinite(x) && out.first < 0) out.first = i, out.value = x;
     if (std::isnan(x)) {
       if (++out.nans == 1) out.first_nan = i;
       continue;
     }
-    out.infinities += std::isinf(x);
+    if (std::isinf(x) && ++out.infinities == 1) out.first_infinity = i, out.infinity = x;
     out.min = any ? std::min(out.min, x) : x;
     out.max = any ? std::max(out.max, x) : x;
     any = true;
@@ -126,8 +126,9 @@ bool NanCheck::after(const std::vector<Operand>& operands, void* const* slots) {
   for (size_t r = 0; r < operands.size() && !found_; ++r) {
     if (!operands[r].written || !is_float(operands[r].dtype)) continue;
     Range& range = ranges_[r] = range_of(operands[r], slots[r]);
-    if (range.infinities > 0 && masked(operands, slots, r)) range.first = range.first_nan, range.value = NAN;
-    found_ = range.first >= 0;
+    if (range.infinities > 0 && !masked(operands, slots, r)) range.fault = range.first_infinity;
+    if (range.nans > 0 && !operands[r].nan && (range.fault < 0 || range.first_nan < range.fault)) range.fault = range.first_nan;
+    found_ = range.fault >= 0;
     result_ = r;
   }
   if (!found_) return true;
@@ -149,10 +150,10 @@ Diagnostic NanCheck::report(const format::Program& program, const std::string& e
       error(Code::kNotFinite, "entry `{}`: result {} of `{}` has {} and {} among {} of {}; the first is element {}, {}",
             entry, index, format::view(instruction.label()), counted(bad.nans, "NaN", "NaNs"),
             counted(bad.infinities, "infinity", "infinities"), counted(bad.size, "element", "elements"),
-            name_of(operands_[result_].dtype), bad.first,
-            std::isnan(bad.value) ? "NaN"
-            : bad.value > 0       ? "infinity"
-                                  : "-infinity");
+            name_of(operands_[result_].dtype), bad.fault,
+            bad.fault == bad.first_nan ? "NaN"
+            : bad.infinity > 0         ? "infinity"
+                                       : "-infinity");
   d.location = location_of(program, instruction);
   int64_t number = 0;
   for (size_t i = 0; i < operands_.size(); ++i) {

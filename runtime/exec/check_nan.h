@@ -1,5 +1,5 @@
-// Stops a run at the first instruction that makes NaN or infinity (nabla-run --check-nan). Infinities of masks are allowed: those that
-// a kernel with an infinite constant writes, those that a kernel only moves, and -infinity if an operand of the kernel has it.
+// Stops a run at the first instruction that makes NaN or infinity (nabla-run --check-nan). What the program wants is allowed: infinities
+// and NaN that a kernel has as constants or only moves, and -infinity if an operand of the kernel has it, as masks do.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct Operand {
   DType dtype = DType::kU8;
   bool written = false;
   int64_t bytes = 0;
-  bool infinite = false;  ///< format::Kernel::infinite of the kernel that writes it
+  bool infinite = false, nan = false;  ///< the fields of format::Kernel of the kernel that writes it
 };
 
 /// The operands of an instruction, with the sizes that `table` holds. Loops and branches have none. With `launched`, a library call
@@ -49,8 +49,9 @@ class NanCheck {
   /// The range of the floating-point elements of an array. NaN does not count for `min` and `max`.
   struct Range {
     int64_t size = 0, nans = 0, infinities = 0;
-    int64_t first = -1, first_nan = -1;  ///< the first that is not finite, and the first NaN; -1: none
-    double min = 0, max = 0, value = 0;  ///< value: that of `first`
+    int64_t first_infinity = -1, first_nan = -1;  ///< -1: none
+    int64_t fault = -1;                           ///< the first that is not finite and not wanted
+    double min = 0, max = 0, infinity = 0;        ///< infinity: the first one
     bool known = false;
     std::string str() const;
   };

@@ -103,6 +103,15 @@ TEST(CheckNan, InfinitiesOfMasksPass) {
   EXPECT_NE(predict(*session, {1, 3e38F, NAN, 4, 5, 6, 7, 8}).find("the first is element 2, NaN"), std::string::npos);
 }
 
+TEST(CheckNan, NaNOfConstantsPasses) {
+  auto session = open([](ProgramT& p) {
+                   p.kernels[predict_of(p).action.AsLaunch()->kernel]->nan = true;
+                   with_operands(p);
+                 }).value();
+  EXPECT_EQ(predict(*session, {1, 2, NAN, 4, 5, 6, 7, 8}), "") << "a NaN constant";
+  EXPECT_NE(predict(*session, {1, 2, NAN, 3e38F, 5, 6, 7, 8}).find("the first is element 3, infinity"), std::string::npos);
+}
+
 TEST(CheckNan, InALoopOnlyWhatTheTripWroteIsLookedAt) {
   auto session = open([](ProgramT& p) {
                    with_operands(p);

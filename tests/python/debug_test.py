@@ -277,6 +277,17 @@ def test_check_nan_passes_masks_of_infinities():
         nb.jit(cases[0][0], check_nan=True)(scores, nb.asarray(mask & (np.arange(4)[:, None] > 0)))
 
 
+def test_check_nan_passes_functions_that_hold_nan_as_a_constant():
+    x = nb.asarray([3.0, 1.0, 2.0])
+    for f in (nb.median, nb.nanmax, nb.nanmedian, nb.nanvar, lambda x: nb.quantile(x, 0.25),
+              lambda x: nb.take(x, nb.asarray([0, 2]), mode="fill")):
+        np.testing.assert_allclose(nb.jit(f, check_nan=True)(x).numpy(), f(x).numpy(), rtol=1e-6)
+    value, gradient = nb.jit(nb.value_and_grad(lambda x: nb.median(x) ** 2), check_nan=True)(x)
+    assert value.item() == 4 and gradient.tolist() == [0, 0, 4]
+    with pytest.raises(nb.Error, match="E0708.*`sqrt"):  # what is made of numbers is told
+        nb.jit(lambda x: nb.nanmax(nb.sqrt(x - 2)), check_nan=True)(x)
+
+
 def test_profiles_tell_times_by_kernel_and_line():
     w = nb.ones((64, 64))
     f = nb.jit(lambda x, w: nb.sum(nb.tanh(x @ w)))

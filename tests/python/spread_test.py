@@ -415,3 +415,15 @@ def test_uneven_parameters_are_updated(tmp_path, rule, options):
         return [b.run("step", x=x)["loss"].item() for _ in range(3)]
 
     assert trained(mesh={"a": 3}, layouts={r"p\.w": (None, "a", None)}, **options) == pytest.approx(trained(), rel=1e-5)
+
+
+def test_larger_values_are_gathered_where_the_user_allows_it():
+    mesh = nb.DeviceMesh("m", (2,), ("dp",))
+    x = nb.shard(nb.asarray(np.arange(4 << 20, dtype="float32")[::-1].copy()), mesh, nb.P("dp"))
+    double = nb.ones(2)
+    with pytest.raises(nb.Error, match="E0402(.|\n)*raise max_gather_bytes"):
+        nb.jit(lambda x: nb.sort(nb.concatenate([x, double])))(x)
+    out = nb.jit(lambda x: nb.sort(nb.concatenate([x, double])), max_gather_bytes="64MiB")(x)
+    assert out[:4].tolist() == [0, 1, 1, 1] and out[-1].item() == (4 << 20) - 1
+    with pytest.raises(nb.Error, match="max_gather_bytes is a number of bytes"):
+        nb.jit(lambda x: x, mesh=mesh, max_gather_bytes="much")(x)

@@ -80,7 +80,8 @@ def _microbatches(given):
 
 def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microbatches=None, grad_sync=None,
             auto_shard=False, reshard_after_forward=True, max_comm_bytes=None, deterministic=False, offload="none",
-            remat_bytes=None, allow_padding=True, prefetch=None, reduce_dtype=None, allow_idle_axes=False):
+            remat_bytes=None, allow_padding=True, prefetch=None, reduce_dtype=None, allow_idle_axes=False,
+            max_gather_bytes=None):
     """The options of `nablac compile` that these are, as texts; see compile_bundle."""
     out = {}
     if mesh is not None:
@@ -144,6 +145,8 @@ def options(mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(), microba
         out["offload"] = offload
     if remat_bytes is not None:
         out["remat-bytes"] = limit(remat_bytes)
+    if max_gather_bytes is not None:
+        out["max-gather-bytes"] = limit(max_gather_bytes)
     return out
 
 

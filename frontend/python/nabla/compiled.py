@@ -41,18 +41,20 @@ class Compiled:
     """A function of trees of tensors that is compiled for each form, dtype and shape of its arguments, once.
 
     Leaves that are neither tensors, numbers nor arrays, and arguments that `static_argnums` and `static_argnames`
-    name, are part of the program: another value compiles again. Tensors that the function closes over are handed to it
-    at each call. Where it is called while another function is traced, it becomes part of that one.
+    name, are part of the program: another value compiles again. Tensors that the function closed over when it was
+    traced are handed to it at each call; a name that stands for another tensor later still means the old one. Where it
+    is called while another function is traced, it becomes part of that one.
     """
 
     def __init__(self, fun, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None,
                  max_cache_size=64, target="", threads=0, check_nan=False, auto_shard=None, engine=None,
                  in_shardings=None, out_shardings=None, mesh=None, layouts=None, data_axes=(), zero=0,
-                 microbatches=None):
+                 microbatches=None, max_gather_bytes=None):
         functools.update_wrapper(self, fun, updated=())
         self._mesh = _spread.mesh_of(mesh, auto_shard)
         _pinned.check(in_shardings, out_shardings, "mesh" if auto_shard is None else "auto_shard", self._mesh)
-        self._spread = _spread.options(layouts=layouts, data_axes=data_axes, zero=zero, microbatches=microbatches)
+        self._spread = _spread.options(layouts=layouts, data_axes=data_axes, zero=zero, microbatches=microbatches,
+                                        max_gather_bytes=max_gather_bytes)
         self._in_shardings = in_shardings
         self._fun = fun if out_shardings is None else _pinned.with_laid_out_results(fun, out_shardings)
         self._batch_parts = _spread.batch_parts(self._mesh, self._spread)
@@ -408,7 +410,7 @@ def disable_jit():
 
 def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dynamic_dims=None, max_cache_size=64,
         target="", threads=0, check_nan=False, auto_shard=None, engine=None, in_shardings=None, out_shardings=None,
-        mesh=None, layouts=None, data_axes=(), zero=0, microbatches=None):
+        mesh=None, layouts=None, data_axes=(), zero=0, microbatches=None, max_gather_bytes=None):
     """`fun` compiled: see Compiled.
 
     donate_argnums: the memory of these arguments' tensors is free after the call; using them then is an Error.
@@ -428,10 +430,10 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     below its place. A layout is a ShardingSpec, or a pair such as (mesh, P("dp")); None leaves tensors as they are. An
     argument that lies otherwise is moved before the call: another layout of it compiles nothing anew, and is no error.
     mesh: a DeviceMesh, or ranks by axis ({"dp": 4}); by default the mesh of the layouts. data_axes, layouts, zero,
-    microbatches: as in compile_bundle. A jitted function has no state. Instead, these arguments are treated as state:
-    arguments that `fun` differentiates with respect to, donated arguments that come back as results of the same tree,
-    arguments that a pattern of `layouts` names ("params.fc1.w"), and tensors that `fun` closes over. All other
-    arguments are the batch, whose first dimension is sharded over data_axes. Arguments and results are global arrays.
+    microbatches, max_gather_bytes: as in compile_bundle. A jitted function has no state. Instead, these arguments are
+    treated as state: arguments that `fun` differentiates with respect to, donated arguments that come back as results
+    of the same tree, arguments that a pattern of `layouts` names ("params.fc1.w"), and tensors that `fun` closes over.
+    All other arguments are the batch, whose first dimension is sharded over data_axes. Arguments and results are global arrays.
     Notes of the compiler on a function for several ranks are warnings (CompilerNote). Each is shown once.
     Raises TypeError for what is no layout and arguments passed by name, ValueError for trees that do not fit, Error
     (E0210) for layouts of another number of dimensions and of two meshes.
@@ -443,12 +445,12 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
                                  max_cache_size=max_cache_size, target=target, threads=threads, check_nan=check_nan,
                                  auto_shard=auto_shard, engine=engine, in_shardings=in_shardings,
                                  out_shardings=out_shardings, mesh=mesh, layouts=layouts, data_axes=data_axes,
-                                 zero=zero, microbatches=microbatches)
+                                 zero=zero, microbatches=microbatches, max_gather_bytes=max_gather_bytes)
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {type(fun).__name__}")
     return Compiled(fun, static_argnums, static_argnames, donate_argnums, dynamic_dims, max_cache_size, target, threads,
                     check_nan, auto_shard, engine, in_shardings, out_shardings, mesh, layouts, data_axes, zero,
-                    microbatches)
+                    microbatches, max_gather_bytes)
 
 
 def compile(fun=None, fullgraph=False, max_cache_size=64, dynamic_dims=None, **options):

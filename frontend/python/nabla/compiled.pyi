@@ -36,7 +36,8 @@ class Compiled(Generic[_P, _R]):
         check_nan: bool = False, auto_shard: DeviceMesh | None = None,
         engine: Literal["local", "mpi"] | None = None, in_shardings: Any = None, out_shardings: Any = None,
         mesh: DeviceMesh | Mapping[str, int] | None = None, layouts: Mapping[str, Sequence[Any]] | None = None,
-        data_axes: str | Sequence[str] = (), zero: int = 0, microbatches: int | None = None
+        data_axes: str | Sequence[str] = (), zero: int = 0, microbatches: int | None = None,
+        max_gather_bytes: str | int | None = None
     ) -> None: ...
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Callable[..., _R]: ...
@@ -56,7 +57,8 @@ def jit(
     target: str = "", threads: int = 0, check_nan: bool = False, auto_shard: DeviceMesh | None = None,
     engine: Literal["local", "mpi"] | None = None, in_shardings: Any = None, out_shardings: Any = None,
     mesh: DeviceMesh | Mapping[str, int] | None = None, layouts: Mapping[str, Sequence[Any]] | None = None,
-    data_axes: str | Sequence[str] = (), zero: int = 0, microbatches: int | None = None
+    data_axes: str | Sequence[str] = (), zero: int = 0, microbatches: int | None = None,
+    max_gather_bytes: str | int | None = None
 ) -> Compiled[_P, _R]: ...
 @overload
 def jit(
@@ -65,7 +67,8 @@ def jit(
     target: str = "", threads: int = 0, check_nan: bool = False, auto_shard: DeviceMesh | None = None,
     engine: Literal["local", "mpi"] | None = None, in_shardings: Any = None, out_shardings: Any = None,
     mesh: DeviceMesh | Mapping[str, int] | None = None, layouts: Mapping[str, Sequence[Any]] | None = None,
-    data_axes: str | Sequence[str] = (), zero: int = 0, microbatches: int | None = None
+    data_axes: str | Sequence[str] = (), zero: int = 0, microbatches: int | None = None,
+    max_gather_bytes: str | int | None = None
 ) -> Callable[[Callable[_P, _R]], Compiled[_P, _R]]: ...
 @overload
 def compile(

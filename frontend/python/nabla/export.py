@@ -371,7 +371,7 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
                    buckets=(), specialize=(), mesh=None, layouts=None, data_axes=(), zero=0, zero_axes=(),
                    microbatches=None, grad_sync=None, auto_shard=False, reshard_after_forward=True, max_comm_bytes=None,
                    deterministic=False, offload="none", remat_bytes=None, allow_padding=True, prefetch=None,
-                   reduce_dtype=None, allow_idle_axes=False):
+                   reduce_dtype=None, allow_idle_axes=False, max_gather_bytes=None):
     """Compiles a program into a bundle file, as `nablac compile` does, and loads it.
 
     target: one or several, "cpu,sm_90a"; a GPU's is compiled on any machine, and "sm_90a:H200" predicts the times of an
@@ -398,6 +398,8 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     max_comm_bytes, such as "64MiB": E0402 where a rank sends more in a run of an entry. deterministic: the same bits
     on any mesh, with any microbatches and threads.
 
+    max_gather_bytes: the largest value that every rank may get whole for an op that cannot be sharded [16 MiB]; a
+    larger one is E0402.
     remat_bytes, such as "64MiB": values that lie idle are computed again where an entry would need more memory; E0402
     where that is not enough.
 
@@ -411,7 +413,7 @@ def compile_bundle(program, path, target="cpu", library=True, max_bytes=None, lo
     buckets, specialize = _options.sizes("buckets", buckets), _options.sizes("specialize", specialize)
     spread = _spread.options(mesh, layouts, data_axes, zero, zero_axes, microbatches, grad_sync, auto_shard,
                              reshard_after_forward, max_comm_bytes, deterministic, offload, remat_bytes, allow_padding,
-                             prefetch, reduce_dtype, allow_idle_axes)
+                             prefetch, reduce_dtype, allow_idle_axes, max_gather_bytes)
     report = program._program.compile(path, _options.text("target", target), _options.flag("library", library),
                                       _options.limit(max_bytes), _options.flag("tf32", tf32),
                                       "" if tuning is None else _options.path("tuning", tuning), buckets, specialize,

@@ -64,7 +64,7 @@ def compile_bundle(
     max_comm_bytes: str | int | None = None, deterministic: bool = False,
     offload: Literal["none", "opt", "params", "all"] = "none", remat_bytes: str | int | None = None,
     allow_padding: bool = True, prefetch: int | None = None, reduce_dtype: DTypeLike | None = None,
-    allow_idle_axes: bool = False
+    allow_idle_axes: bool = False, max_gather_bytes: str | int | None = None
 ) -> Bundle: ...
 @overload
 def compile_bundle(
@@ -77,7 +77,7 @@ def compile_bundle(
     max_comm_bytes: str | int | None = None, deterministic: bool = False,
     offload: Literal["none", "opt", "params", "all"] = "none", remat_bytes: str | int | None = None,
     allow_padding: bool = True, prefetch: int | None = None, reduce_dtype: DTypeLike | None = None,
-    allow_idle_axes: bool = False
+    allow_idle_axes: bool = False, max_gather_bytes: str | int | None = None
 ) -> str: ...
 def load_bundle(path: StrPath, threads: int = 0, target: str = "", check_nan: bool = False,
                 rank_class: str = "", engine: Literal["local", "mpi"] | None = None) -> Bundle: ...

@@ -105,6 +105,8 @@ constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
     {"--prefetch", "prefetch"},
     {"--remat-bytes", "remat_bytes"},
     {"remat-bytes", "remat_bytes"},
+    {"--max-gather-bytes", "max_gather_bytes"},
+    {"max-gather-bytes", "max_gather_bytes"},
     {"--max-bytes", "max_bytes"},
     {"max-bytes", "max_bytes"},
     {"--specialize", "specialize"},
