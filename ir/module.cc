@@ -96,16 +96,30 @@ std::string value_name(const Function& function, ValueId id) {
   return "%" + (name.empty() ? std::to_string(id) : name);
 }
 
-std::string describe_value(const Function& function, ValueId id) {
-  std::string name = value_name(function, id);
+namespace {
+
+// What a value is to its function; empty: nothing.
+std::string role_of(const Function& function, ValueId id) {
+  const std::string& name = function.values[id].name;
   if (std::find(function.params.begin(), function.params.end(), id) != function.params.end())
-    return function.values[id].name.empty()
-               ? fmt::format("{} is a parameter of @{}", name, function.name)
-               : fmt::format("{} is parameter \"{}\" of @{}", name, function.values[id].name, function.name);
+    return name.empty() ? fmt::format("a parameter of @{}", function.name)
+                        : fmt::format("parameter \"{}\" of @{}", name, function.name);
   for (const Node& node : function.nodes)
     for (ValueId r : node.results)
-      if (r == id) return fmt::format("{} is the result of {}{}", name, node.op->name, at_place(node.location));
-  return name;
+      if (r == id) return fmt::format("the result of {}{}", node.op->name, at_place(node.location));
+  return "";
+}
+
+}  // namespace
+
+std::string describe_value(const Function& function, ValueId id) {
+  const std::string role = role_of(function, id);
+  return value_name(function, id) + (role.empty() ? "" : " is " + role);
+}
+
+std::string value_phrase(const Function& function, ValueId id) {
+  const std::string role = role_of(function, id);
+  return value_name(function, id) + (role.empty() ? "" : " (" + role + ")");
 }
 
 }  // namespace nabla::ir

@@ -131,7 +131,9 @@ std::vector<int> use_counts(const Function& function);
 std::vector<int> producers(const Function& function);
 /// The value's name for a message: "%w1" or "%12".
 std::string value_name(const Function& function, ValueId id);
-/// "%w1 is parameter \"w1\"" or "%3 is the result of dot_general at model.cc:14".
+/// A sentence: "%w1 is parameter \"w1\" of @step" or "%3 is the result of dot_general at model.cc:14".
 std::string describe_value(const Function& function, ValueId id);
+/// The same as a part of a sentence: "%w1 (parameter \"w1\" of @step)".
+std::string value_phrase(const Function& function, ValueId id);
 
 }  // namespace nabla::ir

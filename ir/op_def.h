@@ -13,6 +13,7 @@
 #include "ir/builder.h"
 #include "ir/kernel_ir/fragment.h"
 #include "ir/module.h"
+#include "runtime/base/collective.h"
 #include "runtime/base/literal.h"
 
 namespace nabla::ir {
@@ -340,6 +341,38 @@ struct Cost {
 /// `flops_per_result` operations per element of the first result; bytes of all operands and results.
 Cost pointwise_cost(const TypedOp& op, int64_t flops_per_result);
 
+/// How ranks compute a node together if it is sharded along a dimension that its factors do not split. passes/shard/rules has the code of
+/// each rule, and a text about it.
+enum class RankRule : uint8_t {
+  kNone,  ///< no rule: the operand is gathered
+  kArgmax,
+  kArgmin,
+  kRunningSum,  ///< and the running product
+  kRunningExtreme,
+  kRunningArgmax,
+  kRunningArgmin,
+  kTopK,
+  kSlice,
+  kSection,
+  kPad,
+  kConcatenate,
+  kReverse,
+  kConvolution,
+  kInputGrad,
+  kFilterGrad,
+  kPoolSum,
+  kPoolMax,
+  kPoolGrad,
+  kAttention,
+  kAttentionGrad,
+  kEmbedding,
+  kGather,
+  kScatterAdd,
+  kScatterInto,
+  kDynamicSlice,
+  kDynamicUpdate,
+};
+
 /// How a node becomes machine code.
 enum class Lowering : uint8_t {
   kAccess,       ///< loops that follow from `access`
@@ -379,6 +412,17 @@ struct ManualRegion {
   Axes axes;          ///< whole ones; along the others of the mesh the body is sharded like any function
   Ints sizes;         ///< ranks along each of them
   Shardings in, out;  ///< per operand and result: how the body's parameters and results are cut along `axes`
+};
+/// What an identity says of the layouts of its operand and its result.
+enum class LayoutRole : uint8_t {
+  kNone,     ///< the op is no such identity
+  kShard,    ///< the layout that the program wants
+  kShardAs,  ///< two values have one layout
+  kByRule,   ///< the layout follows from those of other values
+  kBarrier,  ///< axes do not pass
+  kEnter,    ///< a manual region begins: the result is the rank's part
+  kLeave,    ///< a manual region ends: the operand is the rank's part
+  kVary,     ///< the result may differ between ranks
 };
 /// Along which manual axes a result may differ between ranks, when the operands may along some.
 enum class Varying : uint8_t {
@@ -486,6 +530,7 @@ struct OpDef {
   Rule<std::vector<MaybeVal>(JvpContext&)> jvp;
   Rule<std::vector<Val>(BatchContext&)> batch;
   Rule<Factors(const TypedOp&)> factors;
+  RankRule rank_rule = RankRule::kNone;  ///< along dimensions that no factor splits
   /// Of ops whose attributes speak of sizes: what they become on a shard. Null: they stay. See Shard::attrs.
   std::function<Attrs(const Shard&)> localise = nullptr;
   /// The meaning element by element; static and symbolic shapes alike.
@@ -502,6 +547,8 @@ struct OpDef {
   std::function<Attrs(const Attrs&, const ControlFlow&)> with_control = nullptr;
   std::function<ManualRegion(const Attrs&)> manual = nullptr;  ///< of shard_map only
   Varying varying = Varying::kAsOperands;
+  LayoutRole layout_role = LayoutRole::kNone;
+  const CollectiveDef* collective = nullptr;  ///< of ops by which ranks exchange values; null: they do not
   /// From the attributes of version N to those of N+1, for N = 1 .. version-1.
   std::vector<std::function<Attrs(Attrs)>> upgrades = {};
 
@@ -531,6 +578,13 @@ bool has_effect(const Node& node, const Module& module);
 /// Whether ranks meet in it: its op is a collective, or one in a function that it runs. All ranks run such nodes in one
 /// order: it is not moved into or out of what is run conditionally.
 bool communicates(const Node& node, const Module& module);
+
+/// Is the node this collective?
+inline bool is_collective(const Node& node, CollectiveKind kind) {
+  return node.op->collective && node.op->collective->kind == kind;
+}
+/// Is it one that combines the values of ranks?
+inline bool combines_ranks(const Node& node) { return node.op->collective && node.op->collective->combines; }
 
 /// Fills in defaults, then checks names, kinds and required ones (E0204).
 Result<Attrs> complete_attrs(const OpDef& op, Attrs attrs);

@@ -192,7 +192,8 @@ Status add_exchanges(const ir::Target& target, ir::CpuRates& rates) {
       }
   for (const Row& row : rows) {
     const double meet = row.of[0].us(), part = kLarge * sizeof(float);
-    const double bytes = ir::moved_bytes("all_reduce", row.members, part) + ir::moved_bytes("all_gather", row.members, part);
+    const double bytes = ir::moved_bytes(CollectiveKind::kAllReduce, row.members, part) +
+                         ir::moved_bytes(CollectiveKind::kAllGather, row.members, part);
     const double us = std::max(0.01, row.of[1].us() - meet) + std::max(0.01, row.of[2].us() - meet);
     rates.exchanges.push_back({row.members, row.ranks, meet, bytes / us});
   }

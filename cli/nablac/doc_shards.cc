@@ -47,7 +47,7 @@ Way way_of(const ir::OpDef& op) {
   if (op.lower == ir::Lowering::kConstant) return {"parts", "of one value for all elements; others are whole"};
   if (op.traits.side_effect) return {"refused", "it has a side effect: computed whole on every rank"};
   if (!op.factors.exists()) return {"refused", op.factors.refused() ? op.factors.reason() : "it has no factors"};
-  if (const passes::OpRule* rule = passes::rule_of(op.name)) return {"factors, a rule", rule->doc};
+  if (const passes::OpRule* rule = passes::rule_of(op)) return {"factors, a rule", rule->doc};
   Splits splits = splits_of(op);
   if (splits.all) return {"factors", ""};
   std::string what = splits.any ? "axes move to a dimension that can be cut (all_to_all), else the operand is gathered"

@@ -81,7 +81,7 @@ TEST_F(Nablac, WhySaysWhereALayoutComesFrom) {
                      "    dimension 1 of %w from dimension 1 of %h by dot_general" + at + ":8\n"
                      "    dimension 1 of %h from dimension 1 of %r by relu" + at + ":9\n"
                      "    dimension 1 of %r from dimension 0 of %v by dot_general" + at + ":10\n"
-                     "    said by %v is parameter \"v\" of @step\n"
+                     "    said by %v (parameter \"v\" of @step)\n"
                      "%t f32[6,8] in @step\n"
                      "  dimension 0 (6): whole\n"
                      "  dimension 1 (8): along {dp}\n"
@@ -89,7 +89,7 @@ TEST_F(Nablac, WhySaysWhereALayoutComesFrom) {
                      "    dimension 0 of %y from dimension 0 of %r by dot_general" + at + ":10\n"
                      "    dimension 0 of %r from dimension 0 of %h by relu" + at + ":9\n"
                      "    dimension 0 of %h from dimension 0 of %x by dot_general" + at + ":8\n"
-                     "    said by %x is parameter \"x\" of @step\n");
+                     "    said by %x (parameter \"x\" of @step)\n");
   // What did not come about is told with its reason.
   Outcome other = nablac({"why", file, "h", "--mesh", "dp=2,tp=3"});
   EXPECT_NE(other.err.find("3 shards along {tp} do not divide"), std::string::npos) << other.err;
@@ -115,11 +115,11 @@ func @f(%w: f32[16,32], %x: f32[8,16]) {
 }
 )");
   Outcome why = nablac({"why", file, "y", "--mesh", "dp=2,tp=2", "--data-axes", "dp", "--layout", "w=,tp"});
-  EXPECT_NE(why.out.find("    said by --data-axes, of %x is parameter \"x\" of @f\n"), std::string::npos) << why.out << why.err;
+  EXPECT_NE(why.out.find("    said by --data-axes, of %x (parameter \"x\" of @f)\n"), std::string::npos) << why.out << why.err;
   EXPECT_NE(why.out.find("    said by --layout, of state leaf w\n"), std::string::npos) << why.out << why.err;
   std::string laid_out = write("n.nbl", kLaidOut);
   Outcome program = nablac({"why", laid_out, "h", "--mesh", "dp=4,tp=2"});
-  EXPECT_NE(program.out.find("    said by %x is parameter"), std::string::npos) << program.out << program.err;
+  EXPECT_NE(program.out.find("    said by %x (parameter"), std::string::npos) << program.out << program.err;
 }
 
 TEST_F(Nablac, InspectAndWhyPrintTheNotesOfThePasses) {

@@ -41,7 +41,7 @@ void note_changes(const ir::Module& before, const ir::Module& after, const std::
     note(before.state[i].sharding, after.state[i].sharding, "state leaf " + after.state[i].name);
   for (const ir::Entry& e : after.entries) {
     const ir::Function &f = *after.find(e.function), &g = *before.find(e.function);
-    for (ir::ValueId p : f.params) note(g.values[p].sharding, f.values[p].sharding, ir::describe_value(f, p));
+    for (ir::ValueId p : f.params) note(g.values[p].sharding, f.values[p].sharding, ir::value_phrase(f, p));
   }
 }
 

@@ -295,32 +295,26 @@ class Builder {
 
   // ---- Communication
 
+  static Diagnostic too_early(const ir::Node& n) {
+    Diagnostic d = error(Code::kNoLowering, "{} has no instruction before the pass lower-collectives", n.op->name);
+    d.location = n.location;
+    return d;
+  }
   // Awaited where it starts; delay_waits moves the wait.
   Status collective(const ir::Node& n, const Frame& frame, Instructions& out) const {
     const std::string& name = n.op->name;
-    Collective c{.group = group(n), .handle = 0, .from = operand(n.operands[0], frame), .to = operand(n.results[0], frame, true)};
-    if (name == "all_reduce" || name == "reduce_scatter") c.reduction = reduction(n.attrs.get_string("combiner"));
-    int64_t moved = 0;  // the dimensions that the parts lie along
-    if (name == "all_reduce") {
-      c.kind = CollectiveKind::kAllReduce;
-    } else if (name == "all_gather" || name == "reduce_scatter") {
-      c.kind = name == "all_gather" ? CollectiveKind::kAllGather : CollectiveKind::kReduceScatter;
-      moved = n.attrs.get_int("dim");
-    } else if (name == "all_to_all") {
-      c.kind = CollectiveKind::kAllToAll;
-      moved = std::max(n.attrs.get_int("split"), n.attrs.get_int("join"));
-    } else if (name == "permute") {
-      c.kind = CollectiveKind::kPermute;
+    if (!n.op->collective) return too_early(n);
+    const CollectiveDef& def = *n.op->collective;
+    Collective c{.kind = def.kind, .group = group(n), .handle = 0, .from = operand(n.operands[0], frame),
+                 .to = operand(n.results[0], frame, true)};
+    if (def.combines) c.reduction = reduction(n.attrs.get_string("combiner"));
+    // Parts lie along the first dimension.
+    for (const char* dim : {"dim", "split", "join"})
+      if (const ir::Attr* at = n.attrs.find(dim); at && std::get<int64_t>(*at) != 0) return too_early(n);
+    if (def.kind == CollectiveKind::kPermute) {
       c.targets.assign(static_cast<size_t>(n.attrs.get_int("shards")), -1);
       const ir::Ints& pairs = n.attrs.get_ints("pairs");
       for (size_t i = 0; i < pairs.size(); i += 2) c.targets[pairs[i]] = static_cast<int32_t>(pairs[i + 1]);
-    } else {
-      moved = 1;
-    }
-    if (moved != 0) {
-      Diagnostic d = error(Code::kNoLowering, "{} has no instruction before the pass lower-collectives", name);
-      d.location = n.location;
-      return d;
     }
     Wait wait{c.handle, {c.from, c.to}};
     out.push_back({std::move(c), name, n.location});

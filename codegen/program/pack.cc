@@ -20,13 +20,6 @@ static_assert(agree<Base, ir::Base>({{Base::Arena, ir::Base::kArena},
                                      {Base::Input, ir::Base::kInput},
                                      {Base::Output, ir::Base::kOutput},
                                      {Base::Host, ir::Base::kHost}}));
-using Kind = format::CollectiveKind;
-static_assert(agree<Kind, CollectiveKind>({{Kind::AllReduce, CollectiveKind::kAllReduce},
-                                           {Kind::AllGather, CollectiveKind::kAllGather},
-                                           {Kind::ReduceScatter, CollectiveKind::kReduceScatter},
-                                           {Kind::AllToAll, CollectiveKind::kAllToAll},
-                                           {Kind::Permute, CollectiveKind::kPermute},
-                                           {Kind::Broadcast, CollectiveKind::kBroadcast}}));
 static_assert(agree<format::Reduction, Reduction>({{format::Reduction::None, Reduction::kNone},
                                                    {format::Reduction::Sum, Reduction::kSum},
                                                    {format::Reduction::Prod, Reduction::kProd},

@@ -6,8 +6,6 @@ namespace nabla::program {
 namespace {
 
 constexpr std::string_view kBases[] = {"arena", "constants", "input", "output", "host"};
-constexpr std::string_view kCollectives[] = {"all_reduce", "all_gather", "reduce_scatter",
-                                             "all_to_all", "permute",    "broadcast"};
 constexpr std::string_view kReductions[] = {"", " sum", " prod", " max", " min", " and", " or"};
 
 std::string str(const Operand& o) { return o.type.str() + " " + print(o.address); }
@@ -140,7 +138,7 @@ class Printer {
     std::string how;
     if (a.kind == CollectiveKind::kBroadcast) how = fmt::format(" root {}", a.root);
     if (a.kind == CollectiveKind::kPermute) how = fmt::format(" targets {}", fmt::join(a.targets, ","));
-    line(fmt::format("{}{} group {}{} handle {} {}", kCollectives[static_cast<int>(a.kind)],
+    line(fmt::format("{}{} group {}{} handle {} {}", collective_def(a.kind).name,
                      kReductions[static_cast<int>(a.reduction)], a.group, how, a.handle, signature({a.from, a.to})));
   }
   void print_action(const Send& a, const Instruction&) {

@@ -121,7 +121,6 @@ struct Debug {
 
 // ---- Communication. A program never holds a rank's number: groups and channels are indices into the rank's own row.
 
-enum class CollectiveKind : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kPermute, kBroadcast };
 enum class Reduction : uint8_t { kNone, kSum, kProd, kMax, kMin, kAnd, kOr };
 
 /// Starts a collective over a group of ranks. Its operands must not be touched until the Wait of the same handle.

@@ -32,7 +32,7 @@ class ExchangeRows {
     Total total;
     std::vector<int> makers = producers(f);
     for (const Node& n : f.nodes) {
-      if (n.op->lower == Lowering::kCollective && !n.operands.empty()) {
+      if (n.op->collective) {
         const Exchange& made = rows_.emplace_back(row(f, n, makers, times));
         total.sent_bytes += made.sent_bytes * times;
         total.us += made.us * static_cast<double>(times);
@@ -53,21 +53,21 @@ class ExchangeRows {
 
   Exchange row(const Function& f, const Node& n, const std::vector<int>& makers, int64_t times) const {
     const Axes& axes = n.attrs.get_axes("axes");
-    const std::string& op = n.op->name;
-    const Type &part = f.type(n.operands[0]), &whole = op == "all_gather" ? f.type(n.results[0]) : part;
+    const CollectiveDef& op = *n.op->collective;
+    const Type &part = f.type(n.operands[0]), &whole = op.result == CollectiveDef::Extent::kWhole ? f.type(n.results[0]) : part;
     auto bytes = static_cast<double>(part.bytes().bounds().max);
     const auto elements = static_cast<double>(std::max<int64_t>(part.count().bounds().max, 1));
     const double share = padding_ ? padding_->elements(f, n.operands[0]) / elements : 0;
     const int64_t payload = whole.bytes().bounds().max;
-    return {.op = op,
+    return {.op = op.name,
             .axes = axes,
             .ranks = shards(mesh_, axes),
             .dtype = part.dtype,
             .elements = whole.count().bounds().max,
             .payload_bytes = payload,
             .padding_bytes = std::llround(share * static_cast<double>(payload)),
-            .sent_bytes = static_cast<int64_t>(sent_bytes(op, shards(mesh_, axes), bytes)),
-            .us = exchange_us(op, mesh_, axes, bytes, target_),
+            .sent_bytes = static_cast<int64_t>(sent_bytes(op.kind, shards(mesh_, axes), bytes)),
+            .us = exchange_us(op.kind, mesh_, axes, bytes, target_),
             .times = times,
             .of = made_from(f, n.operands[0], makers),
             .reason = reason(f, n, makers),
@@ -92,11 +92,18 @@ class ExchangeRows {
   // What made the operand, who reads the result, and why these do not fit.
   std::string reason(const Function& f, const Node& n, const std::vector<int>& makers) const {
     const std::string of = made_from(f, n.operands[0], makers), reader = read_by(f, n.results[0]);
-    if (n.op->name == "all_gather") return fmt::format("{} needs all of {}", reader, of);
-    if (n.op->name == "reduce_scatter") return fmt::format("each rank has a share of {}, {} needs a part of the sum", of, reader);
-    if (n.op->name == "all_reduce") return fmt::format("each rank has a share of {}, {} needs them combined", of, reader);
-    if (n.op->name == "all_to_all") return fmt::format("{} needs {} cut along another dimension", reader, of);
-    return fmt::format("{} needs elements of {} that another rank has", reader, of);
+    switch (n.op->collective->kind) {
+      case CollectiveKind::kAllGather:
+        return fmt::format("{} needs all of {}", reader, of);
+      case CollectiveKind::kReduceScatter:
+        return fmt::format("each rank has a share of {}, {} needs a part of the sum", of, reader);
+      case CollectiveKind::kAllReduce:
+        return fmt::format("each rank has a share of {}, {} needs them combined", of, reader);
+      case CollectiveKind::kAllToAll:
+        return fmt::format("{} needs {} cut along another dimension", reader, of);
+      default:
+        return fmt::format("{} needs elements of {} that another rank has", reader, of);
+    }
   }
   // The first op that does more than bring it into place; what the entry gives, where none does.
   std::string read_by(const Function& f, ValueId id) const {

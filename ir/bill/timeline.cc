@@ -78,8 +78,8 @@ class Clock {
   double exchange(const Function& f, const Node& n, double begin, Span& out) const {
     const Attr* axes = n.attrs.find("axes");
     double us = 0;
-    if (axes && m_.mesh())
-      us = exchange_us(n.op->name, *m_.mesh(), std::get<Axes>(*axes),
+    if (n.op->collective && m_.mesh())
+      us = exchange_us(n.op->collective->kind, *m_.mesh(), std::get<Axes>(*axes),
                            static_cast<double>(f.type(n.operands[0]).bytes().bounds().max), target_);
     out.exchange_us += us, ++out.collectives;
     out.pieces.push_back({true, begin, us, axes ? n.op->name + " along " + str(std::get<Axes>(*axes)) : n.op->name, &n});

@@ -205,33 +205,35 @@ func @f(%a: {0}[4096,4096], %b: {0}[4096,4096]) {{
 
 TEST(Exchange, CountsMessagesAndBytes) {
   Mesh mesh{"m", {{"far", 4}, {"near", 4}}, nullptr};
-  EXPECT_EQ(sent_bytes("all_gather", 4, 100), 300);
-  EXPECT_EQ(sent_bytes("reduce_scatter", 4, 100), 75);
-  EXPECT_EQ(sent_bytes("all_reduce", 4, 100), 150);
-  EXPECT_EQ(sent_bytes("all_to_all", 4, 100), 75);
-  EXPECT_EQ(sent_bytes("permute", 4, 100), 100);
+  EXPECT_EQ(sent_bytes(CollectiveKind::kAllGather, 4, 100), 300);
+  EXPECT_EQ(sent_bytes(CollectiveKind::kReduceScatter, 4, 100), 75);
+  EXPECT_EQ(sent_bytes(CollectiveKind::kAllReduce, 4, 100), 150);
+  EXPECT_EQ(sent_bytes(CollectiveKind::kAllToAll, 4, 100), 75);
+  EXPECT_EQ(sent_bytes(CollectiveKind::kPermute, 4, 100), 100);
   Link link = link_along(mesh, {{"near"}});
-  EXPECT_DOUBLE_EQ(exchange_us("all_reduce", mesh, {{"near"}}, 100), 4 * link.message_us + 150 / link.bytes_per_us);
-  EXPECT_EQ(exchange_us("all_reduce", mesh, {}, 100), 0);
+  EXPECT_DOUBLE_EQ(exchange_us(CollectiveKind::kAllReduce, mesh, {{"near"}}, 100), 4 * link.message_us + 150 / link.bytes_per_us);
+  EXPECT_EQ(exchange_us(CollectiveKind::kAllReduce, mesh, {}, 100), 0);
 }
 
 TEST(Exchange, OfThreadsIsWhatWasMeasured) {
   Mesh pair{"m", {{"a", 2}}, nullptr}, four{"m", {{"a", 2}, {"b", 2}}, nullptr}, eight{"m", {{"a", 2}, {"b", 4}}, nullptr};
   Target cpu = *find_target("cpu:x86-64-v3");
-  EXPECT_EQ(exchange_us("all_reduce", pair, {{"a"}}, 100, cpu), exchange_us("all_reduce", pair, {{"a"}}, 100)) << "nothing was measured";
+  EXPECT_EQ(exchange_us(CollectiveKind::kAllReduce, pair, {{"a"}}, 100, cpu),
+            exchange_us(CollectiveKind::kAllReduce, pair, {{"a"}}, 100)) << "nothing was measured";
   EXPECT_FALSE(exchange_computes(cpu));
   cpu.rates = measured();
   EXPECT_TRUE(exchange_computes(cpu));
-  EXPECT_EQ(moved_bytes("all_gather", 4, 100), 800) << "each reads all parts and writes them";
-  EXPECT_EQ(moved_bytes("all_reduce", 4, 100), 200);
-  EXPECT_DOUBLE_EQ(exchange_us("all_reduce", pair, {{"a"}}, 1000, cpu), 10 + 2000 / 100.0);
-  EXPECT_DOUBLE_EQ(exchange_us("all_reduce", four, {{"a"}}, 1000, cpu), 20 + 2000 / 50.0);
-  EXPECT_DOUBLE_EQ(exchange_us("all_gather", four, {{"a"}, {"b"}}, 1000, cpu), 30 + 8000 / 50.0);
-  EXPECT_DOUBLE_EQ(exchange_us("all_reduce", eight, {{"b"}}, 1000, cpu), 2 * (30 + 2000 / 50.0)) << "twice as many as were measured";
-  EXPECT_EQ(exchange_us("all_reduce", four, {}, 1000, cpu), 0);
+  EXPECT_EQ(moved_bytes(CollectiveKind::kAllGather, 4, 100), 800) << "each reads all parts and writes them";
+  EXPECT_EQ(moved_bytes(CollectiveKind::kAllReduce, 4, 100), 200);
+  EXPECT_DOUBLE_EQ(exchange_us(CollectiveKind::kAllReduce, pair, {{"a"}}, 1000, cpu), 10 + 2000 / 100.0);
+  EXPECT_DOUBLE_EQ(exchange_us(CollectiveKind::kAllReduce, four, {{"a"}}, 1000, cpu), 20 + 2000 / 50.0);
+  EXPECT_DOUBLE_EQ(exchange_us(CollectiveKind::kAllGather, four, {{"a"}, {"b"}}, 1000, cpu), 30 + 8000 / 50.0);
+  EXPECT_DOUBLE_EQ(exchange_us(CollectiveKind::kAllReduce, eight, {{"b"}}, 1000, cpu), 2 * (30 + 2000 / 50.0))
+      << "twice as many as were measured";
+  EXPECT_EQ(exchange_us(CollectiveKind::kAllReduce, four, {}, 1000, cpu), 0);
   Target gpu = *find_target("sm_90");
   gpu.rates = cpu.rates;
-  EXPECT_EQ(exchange_us("all_reduce", pair, {{"a"}}, 100, gpu), exchange_us("all_reduce", pair, {{"a"}}, 100));
+  EXPECT_EQ(exchange_us(CollectiveKind::kAllReduce, pair, {{"a"}}, 100, gpu), exchange_us(CollectiveKind::kAllReduce, pair, {{"a"}}, 100));
 }
 
 // Ranks 0 to 7 share a machine: a part of `far` that reaches over eight of them is near.

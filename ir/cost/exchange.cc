@@ -20,10 +20,8 @@ int64_t reach(const Mesh& mesh, const AxisRef& axis) {
 }
 
 // Messages that a rank waits for one after the other.
-int64_t rounds(std::string_view op, int64_t ranks) {
-  if (ranks == 1) return 0;
-  int64_t halvings = std::bit_width(static_cast<uint64_t>(ranks - 1));
-  return op == "permute" || op == "all_to_all" ? 1 : op == "all_reduce" ? 2 * halvings : halvings;
+int64_t rounds(CollectiveKind kind, int64_t ranks) {
+  return ranks == 1 ? 0 : collective_def(kind).rounds(std::bit_width(static_cast<uint64_t>(ranks - 1)));
 }
 
 // Of so many members of so many ranks: the largest program that is no larger, else the smallest; in it the same of groups.
@@ -45,33 +43,27 @@ Link link_along(const Mesh& mesh, const Axes& axes) {
   return near ? kInMachine : kBetweenMachines;
 }
 
-double sent_bytes(std::string_view op, int64_t ranks, double part) {
-  if (ranks == 1) return 0;
-  if (op == "permute") return part;
-  auto n = static_cast<double>(ranks);
-  double others = op == "all_gather" ? n - 1 : (n - 1) / n;
-  return (op == "all_reduce" ? 2 : 1) * others * part;
+double sent_bytes(CollectiveKind kind, int64_t ranks, double part) {
+  return ranks == 1 ? 0 : collective_def(kind).sent(static_cast<double>(ranks)) * part;
 }
 
-double exchange_us(std::string_view op, const Mesh& mesh, const Axes& axes, double part) {
+double exchange_us(CollectiveKind kind, const Mesh& mesh, const Axes& axes, double part) {
   int64_t ranks = shards(mesh, axes);
   Link link = link_along(mesh, axes);
-  return static_cast<double>(rounds(op, ranks)) * link.message_us + sent_bytes(op, ranks, part) / link.bytes_per_us;
+  return static_cast<double>(rounds(kind, ranks)) * link.message_us + sent_bytes(kind, ranks, part) / link.bytes_per_us;
 }
 
-double moved_bytes(std::string_view op, int64_t ranks, double part) {
-  auto n = static_cast<double>(ranks);
-  if (ranks == 1) return 0;
-  return op == "all_gather" ? 2 * n * part : op == "reduce_scatter" ? (1 + 1 / n) * part : 2 * part;
+double moved_bytes(CollectiveKind kind, int64_t ranks, double part) {
+  return ranks == 1 ? 0 : collective_def(kind).moved(static_cast<double>(ranks)) * part;
 }
 
-double exchange_us(std::string_view op, const Mesh& mesh, const Axes& axes, double part, const Target& target) {
-  if (!exchange_computes(target)) return exchange_us(op, mesh, axes, part);
+double exchange_us(CollectiveKind kind, const Mesh& mesh, const Axes& axes, double part, const Target& target) {
+  if (!exchange_computes(target)) return exchange_us(kind, mesh, axes, part);
   const int64_t ranks = mesh.ranks(), members = shards(mesh, axes);
   if (members == 1) return 0;
   const CpuRates::Exchange& known = nearest(target.rates.exchanges, members, ranks);
   double more = std::max(1.0, static_cast<double>(ranks) / static_cast<double>(known.ranks));
-  return more * (known.us + moved_bytes(op, members, part) / known.bytes_per_us);
+  return more * (known.us + moved_bytes(kind, members, part) / known.bytes_per_us);
 }
 
 bool exchange_computes(const Target& target) { return !target.is_cuda() && !target.rates.exchanges.empty(); }

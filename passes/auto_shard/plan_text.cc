@@ -32,7 +32,8 @@ std::string exchanges_of(const FoundLayouts& found) {
   for (const ExchangeOfNode& e : found.exchanges) {
     std::string by = "the new state";
     if (e.node) by = e.node->op->name + at_place(e.node->location);
-    times[fmt::format("# {} along {} of {} for {}", name_of(e.kind), ir::str(e.axes), counted(e.part), by)] += e.times;
+    const char* collective = collective_def(*collective_of(e.kind)).name;
+    times[fmt::format("# {} along {} of {} for {}", collective, ir::str(e.axes), counted(e.part), by)] += e.times;
   }
   std::string out;
   for (const auto& [what, count] : times) out += count == 1 ? what + "\n" : fmt::format("{}, {:.0f} times\n", what, count);

@@ -22,7 +22,7 @@ using ir::ValueId;
 
 constexpr double kTripsOfWhile = 8;  // nobody knows them
 
-bool is_shard(const Node& n) { return n.op->name == "shard"; }
+bool is_shard(const Node& n) { return n.op->layout_role == ir::LayoutRole::kShard; }
 bool follows(const Node& n, const Factors& factors) {
   return !is_product(n) && std::all_of(factors.factors.begin(), factors.factors.end(),
                                        [](const Factors::Factor& f) { return f.kind == Factors::Kind::kPass; });
@@ -192,14 +192,14 @@ class Builder {
     Values& v = out_.values.at(&f);
     if (n.op->lower == ir::Lowering::kControl) return tie_control(f, n);
     if (n.op->manual) return border(f, n);
-    if (n.op->name == "shard" || n.op->name == "propagation_barrier") {
+    if (is_shard(n) || n.op->layout_role == ir::LayoutRole::kBarrier) {
       auto result = static_cast<size_t>(n.results[0]);
       if (is_shard(n) && v.said[result] < 0)
         v.said[result] = store(f.type(n.results[0]), std::make_shared<const ir::Sharding>(n.attrs.get_sharding("sharding")));
       return link(f, &n, use(f, n.operands[0]), v.said[result] >= 0 ? v.said[result] : v.spot[result]);
     }
-    if (n.op->name == "shard_as") return alike(f, n);
-    if (n.op->name == "shard_by_rule") return by_rule(f, n);
+    if (n.op->layout_role == ir::LayoutRole::kShardAs) return alike(f, n);
+    if (n.op->layout_role == ir::LayoutRole::kByRule) return by_rule(f, n);
     if (!n.results.empty() && v.free[static_cast<size_t>(n.results[0])]) return;
     ir::TypedOp op = ir::typed(f, n);
     bool known = n.op->factors.exists() && !n.op->traits.side_effect;

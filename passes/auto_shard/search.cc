@@ -205,7 +205,7 @@ class Search {
           if (factors[at(k)].combiner == kernel_ir::Combiner::kSum)
             l.pending.insert(l.pending.end(), axes.begin(), axes.end());
           else
-            us[s] += n.times * ir::exchange_us("all_reduce", mesh_, axes, part_bytes(n.results[r], l), target_);
+            us[s] += n.times * ir::exchange_us(CollectiveKind::kAllReduce, mesh_, axes, part_bytes(n.results[r], l), target_);
         }
         made.back().push_back(std::move(l));
       }
@@ -262,9 +262,9 @@ class Search {
                             ways_.layouts(why.to)[state(edge.second)], target_);
       auto part = static_cast<double>(local_type(mesh_, *why.type, way.from).bytes().bounds().max);
       for (const ReshardStep& step : way.steps) {
-        if (step.kind != ReshardStep::kCut) {
+        if (const auto collective = collective_of(step.kind)) {
           out.exchanges.push_back({why.function, why.node, step.kind, step.axes, part, edge.times});
-          out.exchange_us += edge.times * ir::exchange_us(name_of(step.kind), mesh_, step.axes, part, target_);
+          out.exchange_us += edge.times * ir::exchange_us(*collective, mesh_, step.axes, part, target_);
         }
         part *= growth(mesh_, step);
       }

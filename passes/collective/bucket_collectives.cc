@@ -19,8 +19,6 @@ using ir::ValueId;
 
 int64_t bytes_of(const Function& f, ValueId id) { return f.type(id).bytes().bounds().max; }
 
-bool is_sum(const Node& n) { return n.op->name == "all_reduce" || n.op->name == "reduce_scatter"; }
-
 /// Collectives that may be one: those whose attributes and dtype are equal.
 struct Kind {
   const ir::OpDef* op;
@@ -88,7 +86,7 @@ class Bucketing {
     std::vector<std::vector<size_t>> after(f_.nodes.size());
     std::vector<size_t> out;
     for (size_t i = 0; i < f_.nodes.size(); ++i) {
-      if (!is_sum(f_.nodes[i]) || !eligible(f_.nodes[i])) continue;
+      if (!ir::combines_ranks(f_.nodes[i]) || !eligible(f_.nodes[i])) continue;
       if (int maker = makers_[f_.nodes[i].operands[0]]; maker >= 0) after[static_cast<size_t>(maker)].push_back(i);
     }
     std::vector<bool> placed(f_.nodes.size(), false);
@@ -109,10 +107,10 @@ class Bucketing {
   // Of static size, small enough to share a bucket with another one, and cut or joined along the first dimension, as
   // lower-collectives leaves it.
   bool eligible(const Node& n) const {
-    if (!is_sum(n) && n.op->name != "all_gather") return false;
+    if (!ir::combines_ranks(n) && !ir::is_collective(n, CollectiveKind::kAllGather)) return false;
     if (n.attrs.get_axes("axes").empty() || bytes_of(f_, n.operands[0]) * 2 > most_) return false;
     bool fixed = f_.type(n.operands[0]).is_static() && f_.type(n.results[0]).is_static();
-    return fixed && (n.op->name == "all_reduce" || n.attrs.get_int("dim") == 0);
+    return fixed && (ir::is_collective(n, CollectiveKind::kAllReduce) || n.attrs.get_int("dim") == 0);
   }
   Kind kind(size_t i) const { return {f_.nodes[i].op, &f_.nodes[i].attrs, f_.type(f_.nodes[i].operands[0]).dtype}; }
 
@@ -125,7 +123,7 @@ class Bucketing {
   }
   // Waits in the open bucket of its kind. A gather of a parameter, which others need as soon, only takes along what is there.
   void wait(size_t i) {
-    const bool sum = is_sum(f_.nodes[i]);
+    const bool sum = ir::combines_ranks(f_.nodes[i]);
     const int64_t bytes = bytes_of(f_, sum ? f_.nodes[i].operands[0] : f_.nodes[i].results[0]);
     auto open = std::find_if(buckets_.begin(), buckets_.end(), [&](const Bucket& b) { return b.kind == kind(i); });
     if (open == buckets_.end()) open = buckets_.insert(buckets_.end(), {kind(i), {}});
@@ -159,7 +157,7 @@ class Bucketing {
   }
   // Is one more to come that can join the bucket, because it follows from nothing that waits itself?
   bool is_expected(Bucket& b) const {
-    if (!is_sum(f_.nodes[b.nodes[0]])) return false;
+    if (!ir::combines_ranks(f_.nodes[b.nodes[0]])) return false;
     if (b.next >= at_ && b.next > 0) return b.next != kNone;
     std::vector<bool> waits(f_.values.size());
     for (size_t v = 0; v < waits.size(); ++v) waits[v] = bucket_of_[v] >= 0;
@@ -228,7 +226,7 @@ class Bucketing {
     std::vector<size_t> nodes = std::exchange(bucket.nodes, {});
     int64_t bytes = std::exchange(bucket.bytes, 0);
     for (size_t i : nodes) made_[i] = true;
-    if (is_sum(f_.nodes[nodes[0]]))
+    if (ir::combines_ranks(f_.nodes[nodes[0]]))
       ++closed_;
     else
       take_along(nodes, bytes);
@@ -269,7 +267,7 @@ class Bucketing {
     if (nodes.size() == 1) return copy(nodes[0]);
     const Node& first = f_.nodes[nodes[0]];
     b_.set_location(first.location);
-    bool scatter = first.op->name == "reduce_scatter";
+    bool scatter = ir::is_collective(first, CollectiveKind::kReduceScatter);
     int64_t ranks = first.attrs.get_int("shards"), rows = scatter ? ranks : 1;
     std::vector<Val> values;
     std::vector<int64_t> widths;

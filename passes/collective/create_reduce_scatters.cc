@@ -55,7 +55,7 @@ class Creation {
   }
   // Is the node a section at coordinate(axes) * size, for the axes of the sum in some order?
   std::optional<OwnPart> own_part(const Node& n, Axes axes) const {
-    if (n.op->name != "section") return std::nullopt;
+    if (n.op->rank_rule != ir::RankRule::kSection) return std::nullopt;
     int64_t dim = n.attrs.get_int("axis");
     const ir::Shape& range = n.attrs.get_shape("range");
     const Dim& whole = f_.type(n.operands[0]).shape[static_cast<size_t>(dim)];
@@ -76,7 +76,7 @@ class Creation {
   std::vector<std::vector<const Node*>> users_;  // null: a result of the function
 };
 
-bool is_shared_sum(const Node& n) { return n.op->name == "all_reduce" && n.attrs.get_int("shards") > 1; }
+bool is_shared_sum(const Node& n) { return ir::is_collective(n, CollectiveKind::kAllReduce) && n.attrs.get_int("shards") > 1; }
 
 }  // namespace
 
@@ -97,7 +97,7 @@ Result<ir::Module> create_reduce_scatters(const ir::Module& module, PassContext&
     for (const Node& n : cut->nodes) {
       copy.builder().set_location(n.location);
       auto sum = is_shared_sum(n) ? parts.find(n.results[0]) : parts.end();
-      auto section = n.op->name == "section" ? parts.find(n.operands[0]) : parts.end();
+      auto section = n.op->rank_rule == ir::RankRule::kSection ? parts.find(n.operands[0]) : parts.end();
       if (sum != parts.end()) {
         ir::Attrs attrs = n.attrs;
         attrs.set("axes", sum->second.axes);

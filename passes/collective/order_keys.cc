@@ -13,7 +13,7 @@ using ir::Node;
 using ir::Val;
 
 bool is_extreme(const ir::Function& f, const Node& n) {
-  if ((n.op->name != "all_reduce" && n.op->name != "reduce_scatter") || !is_float(f.type(n.operands[0]).dtype)) return false;
+  if (!ir::combines_ranks(n) || !is_float(f.type(n.operands[0]).dtype)) return false;
   const std::string& combiner = n.attrs.get_string("combiner");
   return (combiner == "max" || combiner == "min") && n.attrs.get_int("shards") > 1;
 }

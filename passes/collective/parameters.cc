@@ -72,7 +72,7 @@ Origins origins_of(const Function& f, Origins params, const ir::Module& module) 
 }
 
 std::optional<Origin> gathered_origin(const Node& n, const Origins& of) {
-  if (n.op->name != "all_gather") return std::nullopt;
+  if (!ir::is_collective(n, CollectiveKind::kAllGather)) return std::nullopt;
   ir::Attrs attrs = n.attrs;
   attrs.set("instance", int64_t{0});
   return with_step(of[static_cast<size_t>(n.operands[0])], n.op, std::move(attrs));

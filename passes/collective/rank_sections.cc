@@ -30,7 +30,7 @@ class RankSections {
 
   /// What a dynamic_slice cuts; nothing where its starts are not known, or some rank's would be moved to fit.
   std::optional<std::vector<Cut>> cuts_of(const Node& n) const {
-    if (n.op->name != "dynamic_slice") return std::nullopt;
+    if (n.op->rank_rule != ir::RankRule::kDynamicSlice) return std::nullopt;
     const Shape &whole = f_.type(n.operands[0]).shape, &window = f_.type(n.results[0]).shape;
     if (n.operands.size() != whole.size() + 1) return std::nullopt;
     std::vector<Cut> cuts;

@@ -51,7 +51,9 @@ class Regathers {
       if (f_.nodes[static_cast<size_t>(maker)].op->traits.fence) return true;
     return false;
   }
-  bool gathers(const Node& n) const { return n.op->name == "all_gather" && brought_[n.operands[0]] && !is_fenced(n.operands[0]); }
+  bool gathers(const Node& n) const {
+    return ir::is_collective(n, CollectiveKind::kAllGather) && brought_[n.operands[0]] && !is_fenced(n.operands[0]);
+  }
 
   // Is another gather read for the first time after `last` and before `next`?
   bool others_between(size_t last, size_t next) const {

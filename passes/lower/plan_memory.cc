@@ -231,7 +231,7 @@ class FunctionPlanner {
   // May `result` of the node lie where `operand` (a root) lies?
   bool shares(const ir::Node& n, ValueId operand, ValueId result) const {
     if (n.op->lower == ir::Lowering::kControl) return carries_over(n, operand, result);
-    if (n.op->lower == ir::Lowering::kCollective) return n.op->name == "all_reduce";
+    if (n.op->lower == ir::Lowering::kCollective) return ir::is_collective(n, CollectiveKind::kAllReduce);
     if (n.op->lower == ir::Lowering::kTransfer) return false;  // they lie in different memories
     const Attr* name = n.attrs.find("kernel");
     if (!name) return takes_the_place(n, operand);

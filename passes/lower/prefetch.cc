@@ -117,7 +117,7 @@ std::vector<bool> gathers_of_parameters(const ir::Module& module, const Function
     bool only = n.op->lower == ir::Lowering::kView ||
                 (n.op->lower == ir::Lowering::kCall && kernel && movements.at(std::get<std::string>(*kernel)));
     for (ValueId id : n.results) given[id] = all && only;
-    out[i] = all && n.op->name == "all_gather";
+    out[i] = all && ir::is_collective(n, CollectiveKind::kAllGather);
   }
   return out;
 }

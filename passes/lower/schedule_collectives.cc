@@ -88,9 +88,9 @@ class Order {
     if (n.op->lower == ir::Lowering::kTransfer) return static_cast<double>(bytes(n.operands[0])) / ir::host_bytes_per_us(target_);
     if (goes_on(n)) {
       const ir::Attr* axes = n.attrs.find("axes");
-      if (!axes || !m_.mesh()) return 0;
+      if (!n.op->collective || !m_.mesh()) return 0;
       auto part = static_cast<double>(bytes(n.operands[0]));
-      return ir::exchange_us(n.op->name, *m_.mesh(), std::get<ir::Axes>(*axes), part, target_);
+      return ir::exchange_us(n.op->collective->kind, *m_.mesh(), std::get<ir::Axes>(*axes), part, target_);
     }
     return times_.us(f_, n, 0);
   }

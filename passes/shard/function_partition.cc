@@ -173,7 +173,7 @@ class FunctionPartition {
   // Ranks have the parts already: only what they are called is another.
   void border(const Node& n) {
     Layout made = declared(n.results[0]);
-    bool enters = n.op->name == "full_to_shard";
+    bool enters = n.op->layout_role == ir::LayoutRole::kEnter;
     Layout to = enters ? outside_of(n, made) : inside_of(n, made).value_or(declared(n.operands[0]));
     hand_on(n, 0, to, enters ? made : outside_of(n, to));
   }
@@ -196,7 +196,7 @@ class FunctionPartition {
 
   // Uneven shards are as long as those of the padded array.
   void same_shards(const Node& n) {
-    Layout layout = declared(n.op->name == "pad" ? n.operands[0] : n.results[0]);
+    Layout layout = declared(n.op->rank_rule == ir::RankRule::kPad ? n.operands[0] : n.results[0]);
     set(n.results[0], laid_out(n.operands[0], layout), layout);
   }
 

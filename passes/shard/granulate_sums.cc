@@ -116,7 +116,7 @@ struct Updates {
 };
 
 std::optional<Updates> shared_updates(const Function& f, const Node& n) {
-  if (n.op->name != "scatter_add" || !is_float(f.type(n.results[0]).dtype)) return std::nullopt;
+  if (n.op->rank_rule != ir::RankRule::kScatterAdd || !is_float(f.type(n.results[0]).dtype)) return std::nullopt;
   const ir::Ints& window = n.attrs.get_ints("update_window_dims");
   auto layout = [&](size_t i) { return layout_of(f.values[n.operands[i]].sharding, f.type(n.operands[i]).rank()); };
   Layout indices = layout(1), updates = layout(2);
@@ -284,9 +284,8 @@ Status check_deterministic(const ir::Module& local, PassContext& context) {
   int64_t gathers = 0, bytes = 0;
   for (const ir::FunctionPtr& f : local.functions)
     for (const Node& n : f->nodes) {
-      if (n.op->name == "all_gather") ++gathers, bytes += f->type(n.results[0]).bytes().bounds().max;
-      bool combines = n.op->name == "all_reduce" || n.op->name == "reduce_scatter";
-      if (!combines || n.attrs.get_int("shards") == 1 || !is_float(f->type(n.operands[0]).dtype)) continue;
+      if (ir::is_collective(n, CollectiveKind::kAllGather)) ++gathers, bytes += f->type(n.results[0]).bytes().bounds().max;
+      if (!ir::combines_ranks(n) || n.attrs.get_int("shards") == 1 || !is_float(f->type(n.operands[0]).dtype)) continue;
       const std::string& combiner = n.attrs.get_string("combiner");
       if (combiner == "max" || combiner == "min") continue;
       std::string of = ir::describe_value(*f, n.operands[0]);

@@ -167,7 +167,7 @@ std::vector<char> made_of_scalars(const ir::Function& f) {
     bool scalars = std::all_of(n.operands.begin(), n.operands.end(),
                                [&](ir::ValueId id) { return f.type(id).rank() == 0 || out[static_cast<size_t>(id)]; });
     if (n.operands.empty() || !scalars) return scalars;
-    if (!n.op->factors.exists() || n.op->name == "shard" || is_product(n)) return false;
+    if (!n.op->factors.exists() || n.op->layout_role == ir::LayoutRole::kShard || is_product(n)) return false;
     const ir::Factors factors = n.op->factors(ir::typed(f, n));
     return std::all_of(factors.factors.begin(), factors.factors.end(),
                        [](const ir::Factors::Factor& k) { return k.kind == ir::Factors::Kind::kPass; });

@@ -11,9 +11,9 @@ using ir::FunctionPtr;
 using ir::Node;
 
 bool is_about_layouts(const Node& n) {
-  for (const char* name : {"shard", "shard_as", "shard_by_rule", "propagation_barrier"})
-    if (n.op->name == name) return true;
-  return false;
+  using ir::LayoutRole;
+  const LayoutRole role = n.op->layout_role;
+  return role == LayoutRole::kShard || role == LayoutRole::kShardAs || role == LayoutRole::kByRule || role == LayoutRole::kBarrier;
 }
 
 ir::Module without_layouts(const ir::Module& module) {

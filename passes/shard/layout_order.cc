@@ -132,7 +132,7 @@ class Orders {
       for (size_t i = 0; i < f->params.size(); ++i) add(*f, f->params[i], f->values[f->params[i]].sharding, false, i);
       for (size_t i = 0; i < f->results.size(); ++i) add(*f, f->results[i], f->values[f->results[i]].sharding, true, i);
       for (const Node& n : f->nodes)
-        if (const ir::Attr* s = n.attrs.find("sharding"); s && n.op->name == "shard") {
+        if (const ir::Attr* s = n.attrs.find("sharding"); s && n.op->layout_role == ir::LayoutRole::kShard) {
           const ir::Sharding& wish = std::get<ir::Sharding>(*s);
           for (size_t d = 0; d < wish.dims.size(); ++d)
             if (has_axis(wish.dims[d], axis_)) fixed_.insert(kinds_.of(*f, n.results[0], static_cast<int>(d)));
@@ -183,7 +183,7 @@ class Costs {
     const std::vector<int> makers = ir::producers(f);
     std::set<std::tuple<std::string, std::string, int64_t, ValueId>> exchanged;
     for (const Node& n : f.nodes) {
-      if (n.op->lower == ir::Lowering::kCollective && !n.operands.empty()) {
+      if (n.op->collective) {
         // Equal collectives are merged later, but parameters are gathered again for the backward pass.
         const ir::Attr* dim = n.attrs.find("dim");
         const ir::Axes& axes = n.attrs.get_axes("axes");
@@ -203,9 +203,9 @@ class Costs {
   // Messages of sums and of gathers of parameters do not count: buckets join them later. All others are for one value alone.
   double exchange(const Function& f, const Node& n, const ir::Axes& axes, bool parameter) const {
     const auto part = static_cast<double>(f.type(n.operands[0]).bytes().bounds().max);
-    const bool joined = parameter || n.op->name == "all_reduce" || n.op->name == "reduce_scatter";
-    if (!joined) return ir::exchange_us(n.op->name, mesh_, axes, part);
-    return ir::sent_bytes(n.op->name, ir::shards(mesh_, axes), part) / ir::link_along(mesh_, axes).bytes_per_us;
+    const bool joined = parameter || ir::combines_ranks(n);
+    if (!joined) return ir::exchange_us(n.op->collective->kind, mesh_, axes, part);
+    return ir::sent_bytes(n.op->collective->kind, ir::shards(mesh_, axes), part) / ir::link_along(mesh_, axes).bytes_per_us;
   }
   double product(const Function& f, const Node& n) const {
     const auto flops = static_cast<double>(ir::node_flops(f, n).bounds().max);

@@ -37,21 +37,28 @@ class Lowering {
 
  private:
   Val lowered(const Node& n) {
-    const std::string& name = n.op->name;
-    if (name == "axis_index") return index(n.attrs.get_axes("axes"));
+    if (n.operands.empty()) return index(n.attrs.get_axes("axes"));
     Val x = copy_.at(n.operands[0]);
-    if (name == "vary") return x;
+    if (n.op->layout_role == ir::LayoutRole::kVary) return x;
     // A group of one rank has the value already; but permute may leave it without one.
+    const CollectiveDef& def = *n.op->collective;
     const int64_t ranks = n.attrs.get_int("shards");
     if (ranks == 1) {
-      bool without = name == "permute" && n.attrs.get_ints("pairs").empty();
+      bool without = def.kind == CollectiveKind::kPermute && n.attrs.get_ints("pairs").empty();
       return without ? b_.fill(x.dtype(), x.shape(), 0) : x;
     }
-    if (name == "all_gather") return gather(n, x);
-    if (name == "reduce_scatter") return scatter(n, x, ranks);
-    if (name == "all_to_all") return exchange(n, x, ranks);
-    if (name == "all_reduce") return meant(n, b_.op(name, {x}, in_mesh_order(without_mean(n.attrs))), ranks);
-    return b_.op(name, {x}, n.attrs);
+    switch (def.kind) {
+      case CollectiveKind::kAllGather:
+        return gather(n, x);
+      case CollectiveKind::kReduceScatter:
+        return scatter(n, x, ranks);
+      case CollectiveKind::kAllToAll:
+        return exchange(n, x, ranks);
+      case CollectiveKind::kAllReduce:
+        return meant(n, b_.op(def.name, {x}, in_mesh_order(without_mean(n.attrs))), ranks);
+      default:
+        return b_.op(def.name, {x}, n.attrs);
+    }
   }
 
   Val index(const ir::Axes& axes) {
@@ -130,7 +137,7 @@ Result<ir::Module> lower_collectives(const ir::Module& module, PassContext& cont
   for (ir::FunctionPtr& f : out.functions) {
     if (std::none_of(f->nodes.begin(), f->nodes.end(), is_collective)) continue;
     ScopedActivity activity("lower-collectives on @" + f->name);
-    for (const Node& n : f->nodes) places |= n.op->name == "axis_index";
+    for (const Node& n : f->nodes) places |= is_collective(n) && n.operands.empty();
     f = Lowering(*f, module, context.ops, rank ? &*rank : nullptr).finish();
   }
   // Modules that were written by hand need not declare the coordinates.

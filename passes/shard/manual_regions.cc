@@ -32,7 +32,7 @@ class Placing {
   }
 
  private:
-  static bool is_vary(const Node& n) { return n.op->name == "vary"; }
+  static bool is_vary(const Node& n) { return n.op->layout_role == ir::LayoutRole::kVary; }
 
   FunctionPtr placed(const Function& f) {
     FunctionCopy copy(f, ops_, &out_);
@@ -142,7 +142,7 @@ Status check_collectives(const ir::Module& sharded) {
   return d;
 }
 
-bool is_border(const Node& n) { return n.op->name == "full_to_shard" || n.op->name == "shard_to_full"; }
+bool is_border(const Node& n) { return n.op->layout_role == ir::LayoutRole::kEnter || n.op->layout_role == ir::LayoutRole::kLeave; }
 
 Layout outside_of(const Node& border, const Layout& inside) {
   Layout out = inside;

@@ -135,7 +135,7 @@ class MicrobatchLoop {
   Result<Ok> check_join(const Node& n, When operand) const {
     const ir::Axes& axes = n.attrs.get_axes("axes");
     bool last = axes.back() == ir::AxisRef{name_};
-    bool known = n.op->name == "all_reduce" || (n.op->name == "all_gather" && last);
+    bool known = ir::is_collective(n, CollectiveKind::kAllReduce) || (ir::is_collective(n, CollectiveKind::kAllGather) && last);
     if (operand != kAfter && known) return Ok{};
     return inseparable(n, one_.axis, operand == kAfter ? from_all(n) : "microbatches cannot exchange values");
   }
@@ -146,7 +146,7 @@ class MicrobatchLoop {
     for (const Node& n : f_.nodes) {
       bool follows = std::any_of(n.operands.begin(), n.operands.end(), [&](ValueId id) { return gathered[id]; });
       bool moves = follows && (is_cheap(n) || n.op->name == "convert");
-      for (ValueId id : n.results) gathered[id] = time_of(n) == kBefore && (n.op->name == "all_gather" || moves);
+      for (ValueId id : n.results) gathered[id] = time_of(n) == kBefore && (ir::is_collective(n, CollectiveKind::kAllGather) || moves);
     }
     for (ValueId id : f_.results) outside[id] = true;
     for (auto n = f_.nodes.rbegin(); n != f_.nodes.rend(); ++n) {
@@ -166,12 +166,12 @@ class MicrobatchLoop {
     for (const Node& n : f_.nodes) {
       if (!is_sum(n) || joins(n, name_) || makers_[n.operands[0]] < 0 || readers[n.operands[0]] != 1) continue;
       const Node& sum = f_.nodes[static_cast<size_t>(makers_[n.operands[0]])];
-      const bool early = exchange_ == GradSync::kEach || n.op->name == "reduce_scatter";
+      const bool early = exchange_ == GradSync::kEach || ir::is_collective(n, CollectiveKind::kReduceScatter);
       if (early && is_sum(sum) && joins(sum, name_) && f_.type(sum.operands[0]).rank() > 0) shares_[&sum] = &n;
     }
   }
   static bool is_sum(const Node& n) {
-    return (n.op->name == "all_reduce" || n.op->name == "reduce_scatter") && n.attrs.get_string("combiner") == "sum";
+    return ir::combines_ranks(n) && n.attrs.get_string("combiner") == "sum";
   }
   bool is_reduced_inside(const Node& n) const {
     return std::any_of(shares_.begin(), shares_.end(), [&](const auto& s) { return s.second == &n; });
@@ -208,7 +208,7 @@ class MicrobatchLoop {
   // A part of a value, or of a tensor that follows from where its elements stand, that lies in the whole as a
   // microbatch lies in the batch.
   bool is_sliced(const Node& n) const {
-    if (n.op->name == "section") {
+    if (n.op->rank_rule == ir::RankRule::kSection) {
       const Shape& range = n.attrs.get_shape("range");
       return !mentions(range[1], name_) && first_of(range[0], range[1], name_).has_value();
     }
@@ -256,7 +256,7 @@ class MicrobatchLoop {
     find_constants();
     for (ValueId id : consts_) inside_[id] = body_.param(f_.values[id].name, f_.type(id));
     for (const Node& n : f_.nodes)
-      if (joins(n, name_) && n.op->name == "all_reduce") sums_.push_back({&n, body_.param("", summand(n))});
+      if (joins(n, name_) && ir::is_collective(n, CollectiveKind::kAllReduce)) sums_.push_back({&n, body_.param("", summand(n))});
     for (const Node& n : f_.nodes) slice_of(n);
     for (Slices& s : slices_) {
       ir::Type type = s.all.type();
@@ -275,7 +275,7 @@ class MicrobatchLoop {
       results.push_back(body_.op(std::string(scalar_of(combiner(*s.node))), {s.carry, x}));
     }
     for (const Node& n : f_.nodes)
-      if (joins(n, name_) && n.op->name == "all_gather") results.push_back(inside(n.operands[0]));
+      if (joins(n, name_) && ir::is_collective(n, CollectiveKind::kAllGather)) results.push_back(inside(n.operands[0]));
     for (const auto& [r, dim] : one_.stacked) results.push_back(inside(f_.results[r]));
     Function made = body_.finish(results);
     made.location = f_.location;
@@ -308,7 +308,7 @@ class MicrobatchLoop {
     if (time_of(n) != kInside || !mentions(n.attrs, name_)) return;
     outer_.set_location(n.location);
     ir::Attrs attrs = n.attrs;
-    if (n.op->name == "section") {
+    if (n.op->rank_rule == ir::RankRule::kSection) {
       Shape range = n.attrs.get_shape("range");
       range = {*first_of(range[0], range[1], name_), range[1] * count_};
       attrs.set("range", range);
@@ -360,7 +360,7 @@ class MicrobatchLoop {
         outside_[s.node->results[0]] = waits(*s.node) ? rest_of(outer_, *s.node, sum) : sum;
     }
     for (const Node& n : f_.nodes)
-      if (joins(n, name_) && n.op->name == "all_gather") {
+      if (joins(n, name_) && ir::is_collective(n, CollectiveKind::kAllGather)) {
         outer_.set_location(n.location);
         Val all = parts_joined(results[next++], static_cast<int>(n.attrs.get_int("dim")));
         outside_[n.results[0]] = rest_of(outer_, n, all);
@@ -420,7 +420,7 @@ class MicrobatchLoop {
 // Where a layout that the program states puts microbatches together that its operand has apart; nothing where none does.
 std::optional<Diagnostic> put_together(const Function& sharded, const ir::MeshAxis& axis) {
   for (const Node& n : sharded.nodes) {
-    if (n.op->name != "shard") continue;
+    if (n.op->layout_role != ir::LayoutRole::kShard) continue;
     const ir::Value &x = sharded.values[n.operands[0]], &y = sharded.values[n.results[0]];
     const Layout from = layout_of(x.sharding, x.type.rank()), to = layout_of(y.sharding, y.type.rank());
     for (size_t d = 0; d < from.dims.size(); ++d) {

@@ -63,7 +63,7 @@ std::shared_ptr<const ir::Module> with_open_composites(const ir::Module& flat,
     const Function& f = *flat.functions[i];
     std::set<const Node*> opened;
     for (const Node& n : f.nodes)
-      if (n.op->decompose.exists() && n.op->factors.exists() && !rule_of(n.op->name) && wanted(i, n) &&
+      if (n.op->decompose.exists() && n.op->factors.exists() && !rule_of(*n.op) && wanted(i, n) &&
           may_open(f, n, flat, context, kMostCompositeLevels))
         opened.insert(&n);
     if (opened.empty()) continue;

@@ -15,6 +15,7 @@ using ir::Factors;
 using ir::Function;
 using ir::Linearity;
 using ir::Node;
+using ir::RankRule;
 using ir::ValueId;
 using kernel_ir::Combiner;
 using How = PaddedFactor::How;
@@ -60,8 +61,9 @@ bool may_be_empty(const Dim& extent) { return extent.bounds().min <= 0; }
 
 // Rows that indices name, one component per index: the dimension of operand 0 that the component counts along.
 bool is_looked_up(const ir::TypedOp& op, const Factors& factors, int factor) {
-  if (op.op.name == "embedding") return has_factor({factors.operands[0][0]}, factor);
-  bool gathers = op.op.name == "gather", scatters = op.op.name.starts_with("scatter_");
+  if (op.op.rank_rule == RankRule::kEmbedding) return has_factor({factors.operands[0][0]}, factor);
+  bool gathers = op.op.rank_rule == RankRule::kGather;
+  bool scatters = op.op.rank_rule == RankRule::kScatterAdd || op.op.rank_rule == RankRule::kScatterInto;
   if (!gathers && !scatters) return false;
   const ir::Ints& map = op.attrs.get_ints(gathers ? "start_index_map" : "scatter_dims_to_operand_dims");
   const ir::Ints& one = op.attrs.get_ints(gathers ? "collapsed_slice_dims" : "inserted_window_dims");
@@ -74,12 +76,12 @@ bool is_looked_up(const ir::TypedOp& op, const Factors& factors, int factor) {
 
 PaddedFactor padded_factor(const ir::TypedOp& op, const Factors& factors, int factor) {
   const Factors::Factor& f = factors.factors[static_cast<size_t>(factor)];
-  const std::string& name = op.op.name;
-  if (op.op.traits.side_effect || name == "custom_call" || op.op.manual || !is_major(factors, factor)) return {};
+  const RankRule rule = op.op.rank_rule;
+  if (op.op.traits.side_effect || op.op.name == "custom_call" || op.op.manual || !is_major(factors, factor)) return {};
   if (is_looked_up(op, factors, factor)) return {How::kClamp};
-  if (name == "argmax" || name == "argmin") {
+  if (rule == RankRule::kArgmax || rule == RankRule::kArgmin) {
     bool along = any_has(factors.operands, factor) && !any_has(factors.results, factor);
-    if (along) return {How::kMask, name == "argmax" ? Combiner::kMax : Combiner::kMin};
+    if (along) return {How::kMask, rule == RankRule::kArgmax ? Combiner::kMax : Combiner::kMin};
   }
   switch (f.kind) {
     case Factors::Kind::kPass:
@@ -102,7 +104,7 @@ Dim with_padding(const Dim& extent, int64_t shards) {
 }
 
 bool meets_padding(const Function& f, const Node& n, const ir::Mesh& mesh) {
-  if (n.op->name != "pad" && n.op->name != "slice") return false;
+  if (n.op->rank_rule != RankRule::kPad && n.op->rank_rule != RankRule::kSlice) return false;
   auto uneven = [&](ValueId id) {
     const ir::Value& v = f.values[id];
     for (size_t d = 0; v.sharding && d < v.type.shape.size(); ++d)
@@ -125,7 +127,7 @@ std::vector<Layout> layouts_that_are_read(const Function& f) {
     for (ValueId id : n->results)
       for (size_t d = 0; d < out[id].dims.size(); ++d)
         if (whole[id][d] && !parts[id][d]) out[id].dims[d].clear();
-    const bool passes = n->op->name == "copy" || n->op->name == "shard" || n->op->name == "slice";
+    const bool passes = n->op->name == "copy" || n->op->layout_role == ir::LayoutRole::kShard || n->op->rank_rule == RankRule::kSlice;
     for (ValueId id : n->operands)
       for (size_t d = 0; d < out[id].dims.size(); ++d)
         (passes && out[n->results[0]].dims[d].empty() ? whole : parts)[id][d] = true;

@@ -116,7 +116,7 @@ void Propagation::tie() {
     for (const Node& n : m_.functions[f]->nodes)
       if (n.op->lower == ir::Lowering::kControl)
         tie_control(static_cast<int>(f), n);
-      else if (n.op->name == "shard_as")
+      else if (n.op->layout_role == ir::LayoutRole::kShardAs)
         for (ValueId v : n.results) join(static_cast<int>(f), n.results[0], static_cast<int>(f), v);
   std::vector<std::vector<std::pair<int, ValueId>>> of_leaf(m_.state.size());
   for (const ir::Entry& e : m_.entries) {
@@ -166,20 +166,13 @@ LocationRef location_of(const Function& f, ValueId v) {
   return maker < 0 ? f.location : f.nodes[maker].location;
 }
 
-// "%3 is the result of add", where a sentence goes on about it: "%3, the result of add,".
-std::string as_subject(const std::string& who) {
-  constexpr std::string_view kIs = " is ";
-  const size_t is = who.find(kIs);
-  return who.starts_with('%') && is != who.npos ? who.substr(0, is) + ", " + who.substr(is + kIs.size()) + "," : who;
-}
-
 // Where an entry writes it, the leaf of the state is what it is known by.
 std::string described(const ir::Module& m, const Function& f, ValueId v) {
   if (const ir::Entry* entry = m.entry_of(f.name); entry && ir::producers(f)[v] >= 0)
     for (size_t r = 0; r < entry->writes.size(); ++r)
       if (f.results[r] == v)
         return fmt::format("the new value of state leaf {} in @{}", m.state[static_cast<size_t>(entry->writes[r])].name, f.name);
-  return ir::describe_value(f, v);
+  return ir::value_phrase(f, v);
 }
 
 }  // namespace
@@ -219,7 +212,7 @@ Result<Ok> Propagation::annotate(int f, ValueId v, const ir::Sharding* s, int pr
       context_.remarks.push_back(
           {ir::RemarkKind::kWeakLayout, said.who,
            fmt::format("dimension {} of {} is not laid out along {}, which was asked for with less weight (priority {}): {}", d,
-                       as_subject(said.who), ir::str(wish.axes), wish.priority,
+                       said.who, ir::str(wish.axes), wish.priority,
                        unfit ? unfit : "it lies along " + ir::str(axes_[at]) + " already")});
       continue;
     }
@@ -247,7 +240,7 @@ bool Propagation::beside(int f, ValueId v, const ir::Sharding& s, int dim, const
       context_.remarks.push_back(
           {ir::RemarkKind::kMovedAxes, said.who,
            fmt::format("{} is cut along {} in dimension {}{}: dimension {}, where that was asked for with less weight (priority {}), "
-                       "lies along {} already", as_subject(said.who), ir::str(wish), d,
+                       "lies along {} already", said.who, ir::str(wish), d,
                        shared ? fmt::format(", beside {}", ir::str(axes_[at])) : "", dim, s.dims[static_cast<size_t>(dim)].priority,
                        ir::str(axes_[first]))});
       said_by_[at] = said;

@@ -60,9 +60,9 @@ bool Propagation::visit(int f, size_t index) {
   bool changed = false;
   if (is_border(n))
     changed = relate_border(f, n);
-  else if (n.op->name == "propagation_barrier")
+  else if (n.op->layout_role == ir::LayoutRole::kBarrier)
     changed = relate_barrier(f, n);
-  else if (n.op->name == "shard_by_rule")  // which says more than the ops of which the value was made
+  else if (n.op->layout_role == ir::LayoutRole::kByRule)  // which says more than the ops of which the value was made
     changed = relate(f, n, state) | pass_on(f, n, false, true);
   else if (n.op->lower != ir::Lowering::kControl && n.op->factors.exists() && (!phase_.movement || is_movement(n)))
     changed = relate(f, n, state);
@@ -73,9 +73,9 @@ bool Propagation::visit(int f, size_t index) {
 bool Propagation::relate(int f, const Node& n, NodeState& state) {
   if (!state.known) {
     ir::TypedOp op = typed(*m_.functions[f], n);
-    const OpRule* rule = rule_of(n.op->name);
+    const OpRule* rule = rule_of(*n.op);
     state.factors = n.op->factors(op), state.known = true;
-    if (n.op->name == "shard_by_rule") state.factors.operands[0].assign(op.operands[0].shape.size(), {});
+    if (n.op->layout_role == ir::LayoutRole::kByRule) state.factors.operands[0].assign(op.operands[0].shape.size(), {});
     if (rule && rule->ties) state.ties = rule->ties(op);
   }
   const Factors& factors = state.factors;
@@ -280,7 +280,7 @@ const char* Propagation::misfit(int variable, const Axes& axes, bool follows, bo
 
 // Along the manual axes one side is cut and the other is not; the axes that follow them are the same on both.
 bool Propagation::relate_border(int f, const Node& n) {
-  bool enters = n.op->name == "full_to_shard";
+  bool enters = n.op->layout_role == ir::LayoutRole::kEnter;
   ValueId full = enters ? n.operands[0] : n.results[0], part = enters ? n.results[0] : n.operands[0];
   const ir::Sharding& parts = n.attrs.get_sharding("parts");
   const Axes& manual = n.attrs.get_axes("axes");

@@ -123,22 +123,22 @@ class Path {
 
 }  // namespace
 
-std::string_view name_of(ReshardStep::Kind kind) {
+std::optional<CollectiveKind> collective_of(ReshardStep::Kind kind) {
   switch (kind) {
     case ReshardStep::kReduceScatter:
-      return "reduce_scatter";
+      return CollectiveKind::kReduceScatter;
     case ReshardStep::kAllReduce:
-      return "all_reduce";
+      return CollectiveKind::kAllReduce;
     case ReshardStep::kAllToAll:
-      return "all_to_all";
+      return CollectiveKind::kAllToAll;
     case ReshardStep::kAllGather:
-      return "all_gather";
+      return CollectiveKind::kAllGather;
     case ReshardStep::kPermute:
-      return "permute";
+      return CollectiveKind::kPermute;
     case ReshardStep::kCut:
-      return "section";
+      return std::nullopt;
   }
-  return "";
+  return std::nullopt;
 }
 
 double growth(const Mesh& mesh, const ReshardStep& step) {
@@ -181,8 +181,8 @@ double bytes_of_steps(const Mesh& mesh, const ir::Type& type, const Layout& from
     bool sums = step.kind == ReshardStep::kAllReduce || step.kind == ReshardStep::kReduceScatter;
     // Microbatches add to sums, and see nothing else of each other.
     if (over_time && !sums && step.kind != ReshardStep::kCut) return std::numeric_limits<double>::infinity();
-    if (!over_time && step.kind != ReshardStep::kCut)
-      sent += ir::sent_bytes(name_of(step.kind), shards(mesh, step.axes), part) * (pending.empty() ? 1.0 : wide);
+    if (const auto collective = collective_of(step.kind); !over_time && collective)
+      sent += ir::sent_bytes(*collective, shards(mesh, step.axes), part) * (pending.empty() ? 1.0 : wide);
     if (sums) pending = without(std::move(pending), step.axes);
     part *= growth(mesh, step);
   }
@@ -202,7 +202,8 @@ Val reshard(const Mesh& mesh, const RankSymbols& rank, const Part& part, const L
   ir::Type whole = v.type();
   for (size_t d = 0; d < whole.shape.size(); ++d) whole.shape[d] = whole.shape[d] * shards(mesh, part.layout.dims[d]);
   for (const ReshardStep& step : reshard_steps(mesh, whole, part.layout, to)) {
-    std::string op(name_of(step.kind));
+    const std::optional<CollectiveKind> collective = collective_of(step.kind);
+    const std::string op = collective ? collective_def(*collective).name : "";
     ir::Attrs attrs = group(mesh, step.axes);
     switch (step.kind) {
       case ReshardStep::kReduceScatter:

@@ -5,6 +5,7 @@
 
 #include "ir/builder.h"
 #include "passes/shard/layout.h"
+#include "runtime/base/collective.h"
 
 namespace nabla::passes {
 
@@ -36,8 +37,8 @@ struct ReshardStep {
   int to = -1;          ///< of kAllToAll
   ir::Ints pairs = {};  ///< of kPermute
 };
-/// The name of the op that a step becomes. A cut becomes a `section`.
-std::string_view name_of(ReshardStep::Kind kind);
+/// The collective that a step becomes. Nothing: a cut, which becomes a `section`.
+std::optional<CollectiveKind> collective_of(ReshardStep::Kind kind);
 /// The size of a rank's shard after the step, divided by its size before.
 double growth(const ir::Mesh& mesh, const ReshardStep& step);
 

@@ -25,7 +25,8 @@ constexpr double kCutUs = 0.1;          // cuts copy: fewer are better
 constexpr double kLess = 1 - 1e-9;      // sums of times differ in their last bits
 
 double step_us(const Mesh& mesh, const ReshardStep& step, double part, const ir::Target& target) {
-  return step.kind == ReshardStep::kCut ? kCutUs : ir::exchange_us(name_of(step.kind), mesh, step.axes, part, target);
+  const std::optional<CollectiveKind> collective = collective_of(step.kind);
+  return collective ? ir::exchange_us(*collective, mesh, step.axes, part, target) : kCutUs;
 }
 
 /// Parts of axes, by number: all that one of the layouts names where they differ, cut where the other one cuts it.

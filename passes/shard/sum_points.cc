@@ -57,7 +57,7 @@ class PendingValues {
  private:
   // Does the node sum along a sharded dimension, or does a rule of its op say how ranks share it? Loops and branches may hand sums on.
   bool begins(const Node& n) const {
-    if (n.op->lower == ir::Lowering::kControl || rule_of(n.op->name)) return true;
+    if (n.op->lower == ir::Lowering::kControl || rule_of(*n.op)) return true;
     if (!n.op->factors.exists()) return false;
     const ir::Factors factors = n.op->factors(ir::typed(f_, n));
     for (size_t i = 0; i < n.operands.size(); ++i) {
@@ -112,7 +112,7 @@ bool passes_sum_narrowed(const ir::Function& f, const Node& n) {
 bool passes_sums_of_microbatches(const ir::Mesh& mesh, const Node& n, const Layout& operand) {
   if (!is_temporal(mesh, operand.pending)) return false;
   auto apart = [&](const ir::Axes& axes) { return !overlap(mesh, axes, operand.pending); };
-  if (n.op->name == "shard") {
+  if (n.op->layout_role == ir::LayoutRole::kShard) {
     const ir::Sharding& said = n.attrs.get_sharding("sharding");
     return ir::axes_of(said).empty() && std::all_of(said.dims.begin(), said.dims.end(), [](const ir::DimSharding& d) { return d.open; });
   }
@@ -170,7 +170,7 @@ bool is_whole(const Layout& layout) {
 
 bool is_elementwise(const ir::Function& f, const Node& n) {
   if (n.op->traits.side_effect || n.op->manual || n.op->lower == ir::Lowering::kControl || !n.op->factors.exists()) return false;
-  if (n.op->name == "shard") return false;
+  if (n.op->layout_role == ir::LayoutRole::kShard) return false;
   return goes_over_elements(n.op->factors(ir::typed(f, n)));
 }
 

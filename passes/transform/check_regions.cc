@@ -27,7 +27,7 @@ std::string text(const VaryingAxes& axes) {
 
 // Ranks wait for each other in it.
 bool is_meeting(const Node& n) {
-  return n.op->lower == ir::Lowering::kCollective && !n.operands.empty() && n.op->name != "vary";
+  return n.op->collective != nullptr;
 }
 
 /// Each function once for each set of manual axes under which it runs.

@@ -165,8 +165,9 @@ class Marking {
     VaryingAxes all = of_all(sets_of(frame, n.operands)), wanted = all;
     bool fixed = n.op->varying == ir::Varying::kAsOperands;
     for (ValueId id : n.operands) fixed = fixed && frame.fixed[id];
-    if (n.op->name == "vary" && includes_axes(all, axes_of(n))) return set(frame, n, {frame.copy.at(n.operands[0])}, {all});
-    if (n.op->varying != ir::Varying::kAsOperands && n.op->name != "vary") add(wanted, axes_of(n));
+    if (n.op->layout_role == ir::LayoutRole::kVary && includes_axes(all, axes_of(n)))
+      return set(frame, n, {frame.copy.at(n.operands[0])}, {all});
+    if (n.op->varying != ir::Varying::kAsOperands && n.op->layout_role != ir::LayoutRole::kVary) add(wanted, axes_of(n));
     std::vector<Val> operands = raised(frame, n.operands, Sets(n.operands.size(), wanted));
     Sets results(n.results.size(), ir::varying_after(n, wanted));
     set(frame, n, frame.b().clone(n, frame.f, operands), results, fixed);

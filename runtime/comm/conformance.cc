@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime/base/dtype.h"
+#include "runtime/format/collective.h"
 #include "runtime/format/ranks_generated.h"
 
 namespace nabla::comm {
@@ -257,7 +258,7 @@ class Suite {
 };
 
 bool sensible(CollectiveKind kind, Reduction reduction, DType dtype) {
-  bool reduces = kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter;
+  bool reduces = format::def_of(kind).combines;
   if (!reduces) return reduction == Reduction::None;
   if (reduction == Reduction::None) return false;
   bool logical = reduction >= Reduction::And;

@@ -12,6 +12,7 @@
 #include "runtime/comm/neighbours.h"
 #include "runtime/comm/one_rank.h"
 #include "runtime/comm/traffic.h"
+#include "runtime/format/collective.h"
 #include "runtime/format/program_check.h"
 
 namespace nabla::comm {
@@ -79,7 +80,7 @@ struct Exchange {
   uint32_t missing[kWindow] = {};
 
   bool reduces() const {
-    return group != nullptr && (call.kind == CollectiveKind::AllReduce || call.kind == CollectiveKind::ReduceScatter);
+    return group != nullptr && format::def_of(call.kind).combines;
   }
   uint64_t members() const { return group->members.size(); }
   int64_t element() const { return static_cast<int64_t>(format::element_bytes(call.dtype)); }
@@ -504,7 +505,7 @@ class Rank final : public Communicator {
     for (size_t i = 0; i < named.size(); ++i)
       ranks += fmt::format("{}{}", i > 0 ? ", " : named.size() > 1 ? " for ranks " : " for rank ", named[i]);
     if (e.group == nullptr) return fmt::format("rank {} waits with a message of {} bytes{}", me_, e.call.bytes, ranks);
-    return fmt::format("rank {} waits in {} of {} bytes of group {}{}", me_, op_name(e.call.kind), e.call.bytes,
+    return fmt::format("rank {} waits in {} of {} bytes of group {}{}", me_, format::def_of(e.call.kind).name, e.call.bytes,
                        e.group->name, ranks);
   }
   Diagnostic late(const Exchange& e, double allowed) const {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/comm/traffic.h"
+#include "runtime/format/collective.h"
 #include "runtime/format/program_check.h"
 
 namespace nabla::comm {
@@ -55,7 +56,7 @@ void RecordingCommunicator::begin(uint32_t ticket, uint64_t bytes, const format:
 }
 
 Status RecordingCommunicator::start(uint32_t ticket, const CollectiveCall& call) {
-  begin(ticket, call.bytes, call.at, op_name(call.kind), "over " + groups_[call.group]);
+  begin(ticket, call.bytes, call.at, format::def_of(call.kind).name, "over " + groups_[call.group]);
   return to_.start(ticket, call);
 }
 Status RecordingCommunicator::send(uint32_t ticket, uint32_t channel, const void* from, uint64_t bytes,

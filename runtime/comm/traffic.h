@@ -7,9 +7,6 @@
 
 namespace nabla::comm {
 
-/// As the IR names it: "all_reduce".
-const char* op_name(format::CollectiveKind kind);
-
 /// Collectives of one kind, group and dtype that a rank has started.
 struct Traffic {
   format::CollectiveKind kind = format::CollectiveKind::AllReduce;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/exec/engine.h"
+#include "runtime/format/collective.h"
 
 namespace nabla::exec {
 GpuExchanges::~GpuExchanges() {
@@ -45,9 +46,7 @@ Status GpuExchanges::start(comm::Communicator& peers, const Control& control, vo
   Open open;
   if (recv) open.bytes = bytes;
   if (call != nullptr) {
-    open.bytes = bytes;
-    if (call->kind() == format::CollectiveKind::AllGather) open.bytes *= peers.members(call->group());
-    if (call->kind() == format::CollectiveKind::ReduceScatter) open.bytes /= peers.members(call->group());
+    open.bytes = result_bytes<size_t>(format::def_of(call->kind()), bytes, peers.members(call->group()));
   }
   open.to = device::address(call != nullptr ? slots[1] : slots[0]);
   open.buffers.push_back(NABLA_TRY(take(bytes)));

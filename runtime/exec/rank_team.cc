@@ -21,6 +21,7 @@
 #include "runtime/exec/parts.h"
 #include "runtime/exec/rank.h"
 #include "runtime/exec/wholes.h"
+#include "runtime/format/collective.h"
 #include "runtime/format/program_check.h"
 #include "runtime/format/rank_digits.h"
 #include "runtime/format/ranks_generated.h"
@@ -350,7 +351,7 @@ std::vector<ExchangeCount> RankTeam::exchanges() const {
   for (const comm::Traffic& t : impl_->counted->counted()) {
     const format::Group& group = *impl_->table.groups()->Get(groups->Get(t.group));
     auto ranks = static_cast<int64_t>(impl_->counted->members(t.group));
-    out.push_back({comm::op_name(t.kind), std::string(view(group.name())), ranks, dtype_of(t.dtype), t.calls, t.payload_bytes});
+    out.push_back({format::def_of(t.kind).name, std::string(view(group.name())), ranks, dtype_of(t.dtype), t.calls, t.payload_bytes});
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include "runtime/base/debug.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/literal.h"
+#include "runtime/format/collective.h"
 #include "runtime/format/problems.h"
 #include "runtime/format/program_check.h"
 
@@ -416,17 +417,14 @@ Status ProgramCheck::check_collective(const Collective& c) {
                  static_cast<int>(c.dtype()));
   if (c.group() >= row_.groups.size()) return damaged("group {} of {}", c.group(), row_.groups.size());
   uint32_t members = row_.groups[c.group()];
-  bool reduces = c.kind() == CollectiveKind::AllReduce || c.kind() == CollectiveKind::ReduceScatter;
-  bool divides = c.kind() == CollectiveKind::ReduceScatter || c.kind() == CollectiveKind::AllToAll;
-  if (reduces == (c.reduction() == Reduction::None)) return damaged("{} reduction", reduces ? "no" : "a");
+  const CollectiveDef& def = def_of(c.kind());
+  if (def.combines == (c.reduction() == Reduction::None)) return damaged("{} reduction", def.combines ? "no" : "a");
   (void)NABLA_TRY(check_reference(c.bytes_size(), static_cast<int64_t>(c.bytes()), "the number of bytes"));
-  if (c.bytes() > kMaxBytes || c.bytes() % (divides ? element * members : element) != 0)
+  if (c.bytes() > kMaxBytes || c.bytes() % (def.cuts ? element * members : element) != 0)
     return damaged("{} bytes for {} members with elements of {}", c.bytes(), members, element);
   if (c.root() >= members) return damaged("root {} of {} members", c.root(), members);
   (void)NABLA_TRY(check_targets(c, members));
-  Wide to = c.bytes();
-  if (c.kind() == CollectiveKind::AllGather) to *= members;
-  if (c.kind() == CollectiveKind::ReduceScatter) to /= members;
+  const Wide to = result_bytes<Wide>(def, c.bytes(), members);
   (void)NABLA_TRY(check_address(c.from(), "the source", false, c.bytes()));
   (void)NABLA_TRY(check_address(c.to(), "the target", true, to));
   return open_handle(c.handle());

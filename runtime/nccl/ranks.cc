@@ -13,6 +13,7 @@
 #include "runtime/comm/one_rank.h"
 #include "runtime/comm/recorder.h"
 #include "runtime/comm/traffic.h"
+#include "runtime/format/collective.h"
 #include "runtime/format/program_check.h"
 #include "runtime/format/rank_digits.h"
 #include "runtime/nccl/links.h"
@@ -57,8 +58,6 @@ int op_of(Reduction reduction) {
     default: return kSum;
   }
 }
-
-bool reduces(CollectiveKind kind) { return kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter; }
 
 /// What was started and is not over, or not awaited.
 struct Exchange {
@@ -174,7 +173,7 @@ class Rank final : public comm::StreamCommunicator {
 
   Status start(uint32_t ticket, const CollectiveCall& call) override {
     const Group& group = groups_[call.group];
-    Exchange& e = fresh(ticket, comm::op_name(call.kind), call.bytes, group.text, collectives_);
+    Exchange& e = fresh(ticket, format::def_of(call.kind).name, call.bytes, group.text, collectives_);
     if (replays_ != nullptr) return e.marks = replays_->next(), Ok{};
     return kept(begun(e, [&] { return issue(call, group, e); }));
   }
@@ -277,8 +276,8 @@ class Rank final : public comm::StreamCommunicator {
     for (const format::Instructions* list : format::instructions_of(program))
       for (const format::Instruction* at : *list) {
         const format::Collective* call = at->action_as_Collective();
-        if (call == nullptr || !reduces(call->kind()) || combines(call->reduction(), call->dtype())) continue;
-        Diagnostic d = error(Code::kBadOption, "NCCL has no {} of {} by {}, which `{}` asks for", comm::op_name(call->kind()),
+        if (call == nullptr || !format::def_of(call->kind()).combines || combines(call->reduction(), call->dtype())) continue;
+        Diagnostic d = error(Code::kBadOption, "NCCL has no {} of {} by {}, which `{}` asks for", format::def_of(call->kind()).name,
                              name_of(static_cast<DType>(call->dtype())), format::EnumNameReduction(call->reduction()),
                              format::view(at->label()));
         d.help = drops_nan(call->reduction(), call->dtype()) ? "compile the program again" : "run it with --engine mpi";
@@ -404,7 +403,7 @@ class Rank final : public comm::StreamCommunicator {
   Status issue(const CollectiveCall& c, const Group& group, const Exchange& e) {
     if (c.bytes == 0) return Ok{};
     uint64_t n = group.members.size(), count = c.bytes / format::element_bytes(c.dtype);
-    if (reduces(c.kind) && !combines(c.reduction, c.dtype))
+    if (format::def_of(c.kind).combines && !combines(c.reduction, c.dtype))
       return error(Code::kBadOption, "NCCL has no {} of {} by {}", e.op, name_of(static_cast<DType>(c.dtype)),
                    format::EnumNameReduction(c.reduction));
     if (n == 1) return alone(c);

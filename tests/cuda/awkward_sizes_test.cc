@@ -80,7 +80,7 @@ void check(const Program& program, const std::function<std::vector<Sizes>(const 
 
 // awkward_sizes_long_test runs every size. Every run skips sorts of many elements, which took half of the time of this test.
 bool is_run(const SizeProgram& row, const RowsColumns& at) {
-  return NABLA_STEP == 1 || std::string_view(row.name) != "order" || at.rows * at.columns < 4000;
+  return NABLA_STEP == 1 || std::string_view(row.name) != "order" || at.rows * at.columns < 2000;
 }
 
 Sizes sizes_of(const RowsColumns& at) { return {{"rows", at.rows}, {"columns", at.columns}}; }

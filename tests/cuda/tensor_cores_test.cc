@@ -62,7 +62,7 @@ TEST_P(WidestTiles, OfWarpsAndOfWarpgroups) {
                                          {"m, k", "k, n", "f16"},
                                          {"k, m", "n, k", "bf16"},
                                          {"m, k", "k, n", "f32"}},
-                                        2);
+                                        1);
   for (const char* name : {"sm_80", "sm_90a"})
     for (auto [a, b, dtype] : factors) {
       SCOPED_TRACE(fmt::format("{}: {} a[{}] b[{}]", name, dtype, a, b));
@@ -105,7 +105,7 @@ TEST(TensorCores, RingsOfTilesAreAsDeepAsSharedMemoryAllows) {
     const int blocks = c.stages == 3 ? 2 : 1;
     EXPECT_LE(blocks * (code.grids[0].shared_bytes + 1024), target.cuda.shared_bytes);
     EXPECT_LE(code.grids[0].shared_bytes, target.cuda.block_shared_bytes);
-    expect_text(text, target);
+    if (c.multiprocessors > 1 || is_nightly()) expect_text(text, target);
   }
 }
 

@@ -296,7 +296,7 @@ TEST(Layouts, WeakLayoutsGiveWay) {
   Made m = make("a=2, b=2", "%x: f32[8@a,4]", " %n = neg(%x)\n %y = shard(%n) {sharding=<{b}p1, {}>}\n return %y\n");
   EXPECT_EQ(layout(m, "y"), "{a} {}");
   ASSERT_EQ(m.remarks.size(), 1u);
-  EXPECT_EQ(m.remarks[0].text, "dimension 0 of %y, the result of shard, is not laid out along {b}, which was asked for with less weight "
+  EXPECT_EQ(m.remarks[0].text, "dimension 0 of %y (the result of shard) is not laid out along {b}, which was asked for with less weight "
                           "(priority 1): it lies along {a} already");
 }
 

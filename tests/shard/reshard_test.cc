@@ -149,8 +149,11 @@ INSTANTIATE_TEST_SUITE_P(Meshes, Reshards, testing::ValuesIn([] {
 
 std::string steps(const ir::Mesh& mesh, const Layout& from, const Layout& to) {
   std::string out;
-  for (const ReshardStep& s : passes::reshard_steps(mesh, {DType::kF32, {4096, 4096}}, from, to))
-    out += (out.empty() ? "" : " ") + std::string(name_of(s.kind)) + ir::str(s.axes);
+  for (const ReshardStep& s : passes::reshard_steps(mesh, {DType::kF32, {4096, 4096}}, from, to)) {
+    const std::optional<CollectiveKind> collective = collective_of(s.kind);
+    const std::string op = collective ? collective_def(*collective).name : "section";
+    out += (out.empty() ? "" : " ") + op + ir::str(s.axes);
+  }
   return out;
 }
 

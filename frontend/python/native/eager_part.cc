@@ -65,7 +65,7 @@ std::vector<bool> placed_values(const ir::Module& m, const ir::Function& f) {
   std::vector<bool> out(f.values.size());
   for (ir::ValueId p : f.params) out[p] = f.values[p].sharding != nullptr;
   for (const ir::Node& n : f.nodes) {
-    bool placed = n.op->name == "shard" || n.op->manual ||
+    bool placed = n.op->layout_role == ir::LayoutRole::kShard || n.op->manual ||
                   std::any_of(n.operands.begin(), n.operands.end(), [&](int id) { return out[id]; });
     for (const std::string& callee : functions_of(n.attrs)) placed = placed || lays_out(*m.find(callee));
     for (ir::ValueId r : n.results) out[r] = placed || f.values[r].sharding;
@@ -218,7 +218,7 @@ std::vector<ir::ShardingRef> layouts_of_results(const ir::Module& module) {
     const ir::Value& padded = with_padding(f, sharded_makers, f.results[i]);
     out[i] = closed(v.type, padded.sharding.get(), &padded != &v);
     int maker = makers[results[i]];
-    if (maker < 0 || traced.nodes[maker].op->name != "shard") continue;
+    if (maker < 0 || traced.nodes[maker].op->layout_role != ir::LayoutRole::kShard) continue;
     const ir::Sharding& said = traced.nodes[maker].attrs.get_sharding("sharding");
     if (said.allow_padding) out[i] = closed(v.type, &said);
     if (said.replicated.empty()) continue;

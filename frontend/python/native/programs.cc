@@ -90,7 +90,7 @@ void check_mesh(const ir::Module& m, const ir::Mesh& wanted, const char* option)
   LocationRef place = locate(python_site(), "");
   for (size_t f = 0; what.empty() && f < m.functions.size(); ++f)
     for (const ir::Node& node : m.functions[f]->nodes)
-      if (what.empty() && node.op->name == "shard") what = "a value", place = node.location;
+      if (what.empty() && node.op->layout_role == ir::LayoutRole::kShard) what = "a value", place = node.location;
   Diagnostic d = error(Code::kBadSharding, "jit: {} is mesh {}, and {} is laid out over mesh {}", option, wanted.str(),
                        what.empty() ? "what the function does" : what, m.mesh()->str());
   d.location = place;

@@ -262,7 +262,7 @@ OpDef collective(Spec spec) {
 OpDef all_reduce_op() {
   Attrs bad = alone(), logical = alone();
   bad.set("combiner", std::string("median")), logical.set("combiner", std::string("and"));
-  OpDef op = collective({.name = "all_reduce",
+  OpDef op = collective({.name = collective_def(CollectiveKind::kAllReduce).name,
                          .doc = "Combines the values of a group element by element; every rank gets the result.",
                          .operand = "a rank's value",
                          .result = "the combination",
@@ -271,6 +271,7 @@ OpDef all_reduce_op() {
                          .rejects = {{"C2", {f32({4})}, bad}, {"C2", {f32({4})}, logical}}});
   op.dtypes = DTypes::kNumeric;
   op.varying = ir::Varying::kCombined;
+  op.collective = &collective_def(CollectiveKind::kAllReduce);
   op.infer = [](const InferContext& ctx) -> InferResult {
     (void)NABLA_TRY(check_group(ctx));
     (void)NABLA_TRY(check_combiner(ctx, "C2"));
@@ -302,6 +303,7 @@ OpDef vary_op() {
                                 "is an all_reduce.",
                          .operand = "a value that is the same on all ranks of a group",
                          .result = "the same"});
+  op.layout_role = ir::LayoutRole::kVary;
   op.reference = [](const EvalContext& ctx) { return Literals{ctx.operands[0]}; };
   op.vjp = [](VjpContext& ctx) -> std::vector<MaybeVal> {
     return {ctx.b.op("all_reduce", {ctx.ct()},
@@ -313,7 +315,7 @@ OpDef vary_op() {
 OpDef all_gather_op() {
   Attrs outside = alone();
   outside.set("dim", int64_t{2});
-  OpDef op = collective({.name = "all_gather",
+  OpDef op = collective({.name = collective_def(CollectiveKind::kAllGather).name,
                          .doc = "Joins the values of a group along a dimension; every rank gets the whole.",
                          .operand = "a rank's part",
                          .result = "the parts one after the other",
@@ -324,6 +326,7 @@ OpDef all_gather_op() {
                          .constraints = {{"C2", "dim is a dimension of the operand"}},
                          .options = {{"dim", int64_t{1}}},
                          .rejects = {{"C2", {f32({4, 3})}, outside}}});
+  op.collective = &collective_def(CollectiveKind::kAllGather);
   op.infer = [](const InferContext& ctx) -> InferResult {
     (void)NABLA_TRY(check_group(ctx));
     (void)NABLA_TRY(check_dim(ctx, "dim", "C2"));
@@ -345,7 +348,7 @@ OpDef reduce_scatter_op() {
   Attrs outside = alone(), bad = alone({{"dim", int64_t{0}}});
   outside.set("dim", int64_t{-1});
   bad.set("combiner", std::string("median"));
-  OpDef op = collective({.name = "reduce_scatter",
+  OpDef op = collective({.name = collective_def(CollectiveKind::kReduceScatter).name,
                          .doc = "Combines the values of a group element by element; every rank gets its part along a "
                                 "dimension.",
                          .operand = "a rank's value",
@@ -358,6 +361,7 @@ OpDef reduce_scatter_op() {
                                      {"C2", {f32({3, 3})}, pair({{"dim", int64_t{0}}})},
                                      {"C3", {f32({4, 3})}, bad}}});
   op.dtypes = DTypes::kNumeric;
+  op.collective = &collective_def(CollectiveKind::kReduceScatter);
   op.infer = [](const InferContext& ctx) -> InferResult {
     (void)NABLA_TRY(check_group(ctx));
     (void)NABLA_TRY(check_dim(ctx, "dim", "C2"));
@@ -388,7 +392,7 @@ OpDef reduce_scatter_op() {
 OpDef all_to_all_op() {
   auto dims = [](int64_t split, int64_t join) { return Attrs{{"split", split}, {"join", join}}; };
   OpDef op = collective(
-      {.name = "all_to_all",
+      {.name = collective_def(CollectiveKind::kAllToAll).name,
        .doc = "Every rank cuts its value along one dimension, gives part k to the k-th rank of its group, and joins what it "
               "gets along another.",
        .operand = "a rank's value",
@@ -400,6 +404,7 @@ OpDef all_to_all_op() {
        .rejects = {{"C2", {f32({4, 3})}, alone(dims(2, 0))},
                    {"C2", {f32({4, 3})}, alone(dims(0, 2))},
                    {"C2", {f32({4, 3})}, pair(dims(1, 0))}}});
+  op.collective = &collective_def(CollectiveKind::kAllToAll);
   op.infer = [](const InferContext& ctx) -> InferResult {
     (void)NABLA_TRY(check_group(ctx));
     (void)NABLA_TRY(check_dim(ctx, "split", "C2"));
@@ -427,7 +432,7 @@ OpDef all_to_all_op() {
 OpDef permute_op() {
   auto pairs = [](Ints list) { return Attrs{{"pairs", std::move(list)}}; };
   OpDef op = collective(
-      {.name = "permute",
+      {.name = collective_def(CollectiveKind::kPermute).name,
        .doc = "Ranks send their values within their group. A rank to which nobody sends gets zeros.",
        .operand = "a rank's value",
        .result = "what the rank is sent",
@@ -439,6 +444,7 @@ OpDef permute_op() {
                    {"C2", {f32({4})}, alone(pairs({0, 1}))},
                    {"C2", {f32({4})}, pair(pairs({0, 1, 1, 1}))},
                    {"C2", {f32({4})}, pair(pairs({0, 0, 0, 1}))}}});
+  op.collective = &collective_def(CollectiveKind::kPermute);
   op.infer = [](const InferContext& ctx) -> InferResult {
     (void)NABLA_TRY(check_group(ctx));
     const Ints& list = ctx.attrs.get_ints("pairs");

@@ -6,7 +6,7 @@
 
 namespace nabla::ops {
 
-OpDef layout_op(std::string name, std::string doc) {
+OpDef layout_op(std::string name, ir::LayoutRole role, std::string doc) {
   return {
       .name = std::move(name),
       .version = 1,
@@ -33,6 +33,7 @@ OpDef layout_op(std::string name, std::string doc) {
       .linearity = ir::not_linear(),
       .lower = Lowering::kTransform,
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 0); },
+      .layout_role = role,
       .dtypes = DTypes::kAll,
       .examples = {},
       .draw = nullptr,
@@ -44,7 +45,7 @@ namespace {
 
 OpDef shard_as_op() {
   OpDef op =
-      layout_op("shard_as",
+      layout_op("shard_as", ir::LayoutRole::kShardAs,
                 "x and y, laid out alike, as propagation finds best for both. The model is JAX's shard_alike and "
                 "Shardy's sharding groups.");
   op.operands = {{"x", "any"}, {"y", "of the same shape"}};
@@ -83,7 +84,7 @@ constexpr const char* kDirections[] = {"none", "forward", "backward", "both", "s
 OpDef barrier_op() {
   auto direction = [](const char* text) { return Attrs{{"direction", std::string(text)}}; };
   OpDef op =
-      layout_op("propagation_barrier",
+      layout_op("propagation_barrier", ir::LayoutRole::kBarrier,
                 "x. Propagation takes the axes of x's dimensions on to the result in direction \"forward\", those of "
                 "the result back to x in direction \"backward\", and neither in direction \"none\": a layout on one "
                 "side then says nothing of the other. In direction \"strong\" axes that were asked for with priority 0 go "

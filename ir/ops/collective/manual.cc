@@ -433,6 +433,7 @@ OpDef border_op(const char* name, const char* doc, bool enters) {
       .linearity = ir::not_linear(),
       .lower = Lowering::kTransform,
       .cost = [](const TypedOp& op) { return ir::pointwise_cost(op, 0); },
+      .layout_role = enters ? ir::LayoutRole::kEnter : ir::LayoutRole::kLeave,
       .dtypes = DTypes::kAll,
       .examples = {{{operand(f32({4, 3}))}, one}},
       .draw =

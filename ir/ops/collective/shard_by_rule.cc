@@ -204,7 +204,7 @@ Attrs said(const char* rule) { return {{"rule", std::string(rule)}}; }
 }  // namespace
 
 OpDef shard_by_rule_op() {
-  OpDef op = layout_op("shard_by_rule",
+  OpDef op = layout_op("shard_by_rule", ir::LayoutRole::kByRule,
                        "value, laid out as the rule says by the layouts of the operands from which it was computed, whatever the "
                        "ops between find: axes go from operands to the result and back along the names that they share, and from "
                        "the result to value. The model is Shardy's op_sharding_rule.");

@@ -530,6 +530,9 @@ OpDef make_part(const char* name, const char* doc, Part part, std::vector<Operan
       .jvp = jvp_linear_in_each({0, 1}),
       .batch = [part](BatchContext& ctx) { return batch_part(ctx, part); },
       .factors = [part](const TypedOp& op) { return factors_part(op, part); },
+      .rank_rule = part == Part::kOutput  ? ir::RankRule::kConvolution
+                   : part == Part::kInput ? ir::RankRule::kInputGrad
+                                          : ir::RankRule::kFilterGrad,
       .access =
           [part](const TypedOp& op) { return part == Part::kInput ? access_input_grad(op) : access_forward(op, part); },
       .linearity = ir::linear_in_each({0, 1}),

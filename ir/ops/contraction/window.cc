@@ -448,6 +448,7 @@ OpDef window_op(const char* name, std::string doc, Second second, Infer infer,
           .jvp = std::move(jvp),
           .batch = batch_window,
           .factors = factors_window,
+          .rank_rule = ir::RankRule::kPoolMax,
           .access = std::move(access),
           .linearity = ir::not_linear(),
           .lower = Lowering::kAccess,
@@ -471,6 +472,7 @@ OpDef reduce_window_sum() {
   OpDef op = reduce_window("reduce_window_sum",
                            "Sum over sliding windows (average pooling without the division). Padding adds 0.",
                            Combiner::kSum, vjp_window_sum, jvp_linear);
+  op.rank_rule = ir::RankRule::kPoolSum;
   op.linearity = ir::jointly_linear({0});
   op.constraints.push_back({"C3", "a dimension with a stride above 1 has a static size"});
   auto symbol = std::make_shared<const ir::Symbol>(ir::Symbol{"length", 1, 64, 1});
@@ -514,6 +516,7 @@ OpDef select_and_scatter() {
       vjp_by("window_gather_max"), jvp_linear_in({1}), access_select_and_scatter);
   op.operands.push_back({"source", "one element per window"});
   op.results = {{"out", "sums, shaped like x"}};
+  op.rank_rule = ir::RankRule::kPoolGrad;
   op.constraints.push_back({"C3", "the operands have one dtype"});
   op.constraints.push_back({"C4", "source has one element per window"});
   op.linearity = ir::linear_in_each({1});

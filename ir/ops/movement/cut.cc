@@ -159,6 +159,7 @@ OpDef slice_op() {
           [](const TypedOp& op) {
             return cut_factors(op, Factors::Kind::kPermute, [&](int d) { return cut_of(op.attrs, d).whole(); });
           },
+      .rank_rule = ir::RankRule::kSlice,
       .access =
           [](const TypedOp& op) {
             Fragment out;
@@ -361,6 +362,7 @@ OpDef pad_op() {
           [](const TypedOp& op) {
             return cut_factors(op, Factors::Kind::kPermute, [&](int d) { return padding_of(op.attrs, d).whole(); });
           },
+      .rank_rule = ir::RankRule::kPad,
       .access = pad_access,
       .linearity = ir::moves({0, 1}),
       .lower = Lowering::kAccess,
@@ -483,6 +485,7 @@ OpDef concatenate_op() {
             int64_t axis = op.attrs.get_int("axis");
             return cut_factors(op, Factors::Kind::kReplicate, [axis](int d) { return d != axis; });
           },
+      .rank_rule = ir::RankRule::kConcatenate,
       .access = concatenate_access,
       .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,
@@ -549,6 +552,7 @@ OpDef reverse_op() {
             return cut_factors(op, Factors::Kind::kPermute,
                                [&](int d) { return !contains(op.attrs.get_ints("axes"), d); });
           },
+      .rank_rule = ir::RankRule::kReverse,
       .access =
           [](const TypedOp& op) {
             Fragment out;

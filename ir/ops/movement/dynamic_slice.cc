@@ -315,6 +315,7 @@ OpDef make_window_op(bool update) {
       .jvp = jvp_linear_in(update ? std::vector<int>{0, 1} : std::vector<int>{0}),
       .batch = update ? batch_dynamic_update_slice : batch_dynamic_slice,
       .factors = factors_dynamic_slice,
+      .rank_rule = update ? ir::RankRule::kDynamicUpdate : ir::RankRule::kDynamicSlice,
       .access = update ? access_dynamic_update_slice : access_dynamic_slice,
       .linearity = ir::moves(update ? std::vector{0, 1} : std::vector{0}),
       .lower = Lowering::kAccess,

@@ -122,6 +122,7 @@ std::vector<OpDef> embedding_ops() {
       .jvp = jvp_linear_in({0}),
       .batch = batch_embedding,
       .factors = factors_embedding,
+      .rank_rule = ir::RankRule::kEmbedding,
       .access = access_embedding,
       .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,

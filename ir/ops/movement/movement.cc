@@ -492,6 +492,7 @@ OpDef shard_op() {
       "x, laid out over the mesh as the sharding says: axes of a closed dimension are final, to those of an open one "
       "propagation may add. Its cotangent is laid out in the same way.");
   op.traits.elementwise = false;  // it is of this shape: a scalar in its place has no such layout
+  op.layout_role = ir::LayoutRole::kShard;
   op.attrs = {required("sharding", AttrKind::kSharding, "a layout for each dimension of x")};
   op.constraints = {{"C1", "sharding has as many dimensions as x"}};
   op.stages = ir::stages(ir::Stage::kTraced, ir::Stage::kSharded);

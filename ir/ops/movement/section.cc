@@ -110,6 +110,7 @@ OpDef section_op() {
       .jvp = jvp_linear,
       .batch = batch_shifting({"axis"}),
       .factors = section_factors,
+      .rank_rule = ir::RankRule::kSection,
       .access =
           [](const TypedOp& op) {
             kernel_ir::Fragment out;

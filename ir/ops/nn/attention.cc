@@ -203,6 +203,7 @@ OpDef attention() {
   op.whole = [](const TypedOp& op) { return whole_attention(op, "attention", kFirstExtra); };
   op.batch = [](BatchContext& ctx) { return batch_attention(ctx, kFirstExtra); };
   op.factors = factors_attention;
+  op.rank_rule = ir::RankRule::kAttention;
   op.localise = [](const ir::Shard& shard) { return localise_attention(shard, kFirstExtra); };
   op.cost = cost_attention;
   op.examples = {attention_example({1, 2, 2, 3, 3, 4, 4}, true, 0, 0),

@@ -165,6 +165,7 @@ OpDef attention_grad() {
   op.whole = [](const TypedOp& op) { return whole_attention(op, "attention_grad", kFirstGradExtra); };
   op.batch = [](BatchContext& ctx) { return batch_attention(ctx, kFirstGradExtra); };
   op.factors = factors_attention_grad;
+  op.rank_rule = ir::RankRule::kAttentionGrad;
   op.localise = [](const ir::Shard& shard) { return localise_attention(shard, kFirstGradExtra); };
   op.cost = cost_attention_grad;
   op.dtypes = DTypes::kAsWritten;  // logsumexp and delta follow q only where it is wide

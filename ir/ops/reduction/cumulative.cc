@@ -95,6 +95,7 @@ OpDef make_cumulative(const char* name, std::string doc, ValueSpec values, declt
       .jvp = std::move(jvp),
       .batch = batch_shifting({"axis"}),
       .factors = [](const TypedOp& t) { return factors_along(t, axis_of(t.attrs), Factors::Kind::kOrdered); },
+      .rank_rule = ir::RankRule::kRunningSum,
       .access =
           [](const TypedOp& t) {
             return procedure_fragment(t, t.op.name, axis_of(t.attrs),
@@ -147,13 +148,14 @@ OpDef extreme(const char* name, kernel_ir::Combiner combiner, const char* positi
                                  "that tie.",
                              distinct(), vjp_extreme(position_op), jvp_extreme(position_op));
   op.linearity = ir::jointly(combiner, {0});
+  op.rank_rule = ir::RankRule::kRunningExtreme;
   return op;
 }
 
-OpDef extreme_position(const char* name, const char* which) {
+OpDef extreme_position(const char* name, bool max) {
   constexpr const char* kInteger = "the result is an integer";
   OpDef op = make_cumulative(name,
-                             std::string("The position of the ") + which +
+                             std::string("The position of the ") + (max ? "largest" : "smallest") +
                                  " element so far along `axis`; the first of those that tie. The first NaN wins.",
                              distinct(), ir::not_differentiable(kInteger), ir::not_differentiable(kInteger));
   op.attrs.pop_back();
@@ -174,6 +176,7 @@ OpDef extreme_position(const char* name, const char* which) {
     bool reverse = t.attrs.get_bool("reverse");
     return factors_along(t, axis_of(t.attrs), reverse ? Factors::Kind::kReplicate : Factors::Kind::kOrdered);
   };
+  op.rank_rule = max ? ir::RankRule::kRunningArgmax : ir::RankRule::kRunningArgmin;
   for (Example& e : op.examples) e.attrs.erase("exclusive");
   op.draw = [draw = op.draw](Rng& rng) {
     Example e = draw(rng);
@@ -192,8 +195,8 @@ std::vector<OpDef> cumulative_ops() {
           cumprod(),
           extreme("cummax", kernel_ir::Combiner::kMax, "cumargmax", "largest"),
           extreme("cummin", kernel_ir::Combiner::kMin, "cumargmin", "smallest"),
-          extreme_position("cumargmax", "largest"),
-          extreme_position("cumargmin", "smallest")};
+          extreme_position("cumargmax", true),
+          extreme_position("cumargmin", false)};
 }
 
 }  // namespace nabla::ops

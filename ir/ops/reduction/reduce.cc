@@ -459,6 +459,7 @@ OpDef make_arg(const char* name, bool max) {
           [](const TypedOp& op) {
             return factors_over(op, {op.attrs.get_int("axis")}, Factors::Kind::kReplicate, Combiner::kNone);
           },
+      .rank_rule = max ? ir::RankRule::kArgmax : ir::RankRule::kArgmin,
       .localise = localise_arg,
       .access = [max](const TypedOp& op) { return access_arg(op, max); },
       .linearity = ir::not_linear(),

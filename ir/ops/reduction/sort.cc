@@ -141,6 +141,7 @@ OpDef top_k() {
       },
       .batch = batch_shifting({"axis"}),
       .factors = [](const TypedOp& t) { return factors_along(t, sorted_axis(t.attrs), Factors::Kind::kReplicate); },
+      .rank_rule = ir::RankRule::kTopK,
       .access =
           [](const TypedOp& t) {
             return procedure_fragment(t, "top_k", sorted_axis(t.attrs),

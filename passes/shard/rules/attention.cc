@@ -84,7 +84,7 @@ std::optional<Ruled> attended_by_ranks(const RuleContext& c) {
   if (keys->ring)
     for (size_t i : {kK, kV}) bytes += static_cast<double>(keys->ranks - 1) * bytes_of_part(c, c.op.operands[i], in[i]);
   else
-    out.pending = keys->axes, bytes += 2 * ir::sent_bytes("all_reduce", keys->ranks, row_bytes);
+    out.pending = keys->axes, bytes += 2 * ir::sent_bytes(CollectiveKind::kAllReduce, keys->ranks, row_bytes);
   bytes += bytes_returned(c, 0, out) + bytes_returned(c, 1, rows);
   Ruled ruled{{out, rows}, bytes, nullptr};
   ruled.make = [=, keys = *keys, attrs = split.attrs(), &c] {

@@ -232,7 +232,7 @@ std::optional<Ruled> pooled(const RuleContext& c) {
   Ruled ruled{{out}, bytes + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, dims = *dims, &c] {
     std::vector<Val> operands;
-    bool sums = c.n.op->name == "reduce_window_sum";
+    bool sums = c.n.op->rank_rule == ir::RankRule::kPoolSum;
     for (size_t i = 0; i < in.size(); ++i)
       operands.push_back(
           windows(c, c.part(i, in[i]), dims, &SlidingDim::read, fill_of(c, c.op.operands[i].dtype, i == 0 && !sums)));

@@ -31,9 +31,9 @@ struct Move {
 std::optional<Move> move_of(const RuleContext& c, size_t d) {
   const ir::Attrs& a = c.n.attrs;
   Move out;
-  if (c.n.op->name == "slice") {
+  if (c.n.op->rank_rule == ir::RankRule::kSlice) {
     out.start = a.get_ints("starts")[d], out.stride = a.get_ints("strides")[d];
-  } else if (c.n.op->name == "pad") {
+  } else if (c.n.op->rank_rule == ir::RankRule::kPad) {
     out.low = a.get_ints("low")[d], out.spread = a.get_ints("interior")[d] + 1;
   } else if (static_cast<int64_t>(d) == a.get_int("axis")) {
     const Dim& first = a.get_shape("range")[0];
@@ -70,7 +70,7 @@ std::optional<std::vector<Cut>> cuts_of(const RuleContext& c) {
     bool stays = size % ranks == 0;
     std::optional<Cut> cut = cut_along(d, axes, *move, stays ? size / ranks : size, !stays);
     // Where the padding is no zero, or there is no sum, the result cannot be one over ranks.
-    bool sums = x.dtype != DType::kBool && c.n.op->name != "pad";
+    bool sums = x.dtype != DType::kBool && c.n.op->rank_rule != ir::RankRule::kPad;
     if (!cut || (cut->pending && !sums)) return std::nullopt;
     out.push_back(std::move(*cut));
   }
@@ -101,7 +101,7 @@ Val locally(const RuleContext& c, Val x, const std::vector<Cut>& cuts, const std
     if (none(low) && none(high) && none(interior)) return x;
     return c.b.op("pad", {x, *fill}, {{"low", low}, {"high", high}, {"interior", interior}});
   }
-  if (c.n.op->name != "slice") return x;
+  if (c.n.op->rank_rule != ir::RankRule::kSlice) return x;
   Ints starts = c.n.attrs.get_ints("starts"), limits = c.n.attrs.get_ints("limits"),
        strides = c.n.attrs.get_ints("strides");
   bool any = false;
@@ -140,7 +140,7 @@ std::optional<Ruled> cut_or_pad(const RuleContext& c) {
     in.dims[cut.dim] = cut.axes;
     if (!cut.pending) out.dims[cut.dim] = cut.axes;
   }
-  bool pads = c.n.op->name == "pad";
+  bool pads = c.n.op->rank_rule == ir::RankRule::kPad;
   if (!pads) in.pending = kept_pending(c, {0}, {in});
   out.pending = in.pending;
   double bytes = bytes_brought(c, 0, in), part = bytes_of_part(c, c.op.operands[0], in);

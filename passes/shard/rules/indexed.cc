@@ -126,7 +126,7 @@ std::optional<Ruled> gathered_by_index(const RuleContext& c) {
 }
 
 std::optional<Ruled> scattered_by_index(const RuleContext& c) {
-  bool adds = c.n.op->name == "scatter_add";
+  bool adds = c.n.op->rank_rule == ir::RankRule::kScatterAdd;
   std::optional<Ruled> rows = adds ? add_into_rows(c) : std::nullopt;
   std::optional<size_t> dim = indexed_dim(c, "scatter_dims_to_operand_dims", "inserted_window_dims");
   if (rows || !dim) return rows;

@@ -14,7 +14,7 @@ using kernel_ir::Combiner;
 // Two all_reduces of a row: the extreme, then the first position of those that have it. NaN wins in both.
 std::optional<Ruled> position_of_extreme(const RuleContext& c) {
   int64_t axis = c.n.attrs.get_int("axis");
-  bool max = c.n.op->name == "argmax";
+  bool max = c.n.op->rank_rule == ir::RankRule::kArgmax;
   const Axes& axes = c.layout(0).dims[axis];
   if (axes.empty()) return std::nullopt;
   Split split(c, axes);
@@ -25,7 +25,8 @@ std::optional<Ruled> position_of_extreme(const RuleContext& c) {
   const ir::Type& positions = c.f.type(c.n.results[0]);
   double bytes = bytes_of_part(c, positions, out);
   bytes += bytes / bytes_of(positions.dtype) * static_cast<double>(bytes_of(c.f.type(c.n.operands[0]).dtype));
-  Ruled ruled{{out}, bytes_brought(c, 0, in) + ir::sent_bytes("all_reduce", ranks, bytes) + bytes_returned(c, 0, out), nullptr};
+  const double sent = ir::sent_bytes(CollectiveKind::kAllReduce, ranks, bytes);
+  Ruled ruled{{out}, bytes_brought(c, 0, in) + sent + bytes_returned(c, 0, out), nullptr};
   ruled.make = [=, attrs = split.attrs(), &c] {
     Val x = c.part(0, in), at = c.b.op(c.n.op->name, {x}, attrs);
     Val top = c.b.op(max ? "reduce_max" : "reduce_min", {x}, {{"axes", ir::Ints{axis}}});
@@ -51,7 +52,7 @@ std::optional<Ruled> top_of_candidates(const RuleContext& c) {
   double bytes = 0;
   for (ir::ValueId id : c.n.results) bytes += bytes_of_part(c, c.f.type(id), out);
   bytes = bytes / static_cast<double>(k) * static_cast<double>(candidates);
-  Ruled ruled{{out, out}, bytes_brought(c, 0, in) + ir::sent_bytes("all_gather", ranks, bytes), nullptr};
+  Ruled ruled{{out, out}, bytes_brought(c, 0, in) + ir::sent_bytes(CollectiveKind::kAllGather, ranks, bytes), nullptr};
   for (size_t r : {0, 1}) ruled.bytes += bytes_returned(c, r, out);
   ruled.make = [=, &c] {
     ir::Attrs attrs = c.n.attrs;

@@ -24,8 +24,8 @@ struct Rows {
 std::optional<Rows> rows_of(const ir::Function& f, const ir::Node& n) {
   size_t ids = static_cast<size_t>(f.type(n.operands[1]).rank());
   size_t width = static_cast<size_t>(f.type(n.operands[0]).rank()) - 1;
-  if (n.op->name == "embedding") return Rows{true, ids, width};
-  bool gather = n.op->name == "gather";
+  if (n.op->rank_rule == ir::RankRule::kEmbedding) return Rows{true, ids, width};
+  bool gather = n.op->rank_rule == ir::RankRule::kGather;
   const ir::Attrs& a = n.attrs;
   Ints window = count_from(static_cast<int64_t>(ids), static_cast<int64_t>(width)), first = {0};
   bool fits = a.get_int("index_vector_dim") == static_cast<int64_t>(ids) &&
@@ -141,8 +141,8 @@ std::optional<Ruled> add_into_rows(const RuleContext& c) {
 
 std::optional<ir::Factors> factors_by_rows(const ir::Function& f, const ir::Node& n) {
   using Kind = ir::Factors::Kind;
-  bool adds = n.op->name == "scatter_add";
-  if (!adds && n.op->name != "embedding" && n.op->name != "gather") return std::nullopt;
+  bool adds = n.op->rank_rule == ir::RankRule::kScatterAdd;
+  if (!adds && n.op->rank_rule != ir::RankRule::kEmbedding && n.op->rank_rule != ir::RankRule::kGather) return std::nullopt;
   const ir::Type& table = f.type(n.operands[0]);
   std::optional<Rows> rows = table.rank() > 0 ? rows_of(f, n) : std::nullopt;
   if (!rows || !is_float(table.dtype)) return std::nullopt;

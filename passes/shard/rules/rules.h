@@ -1,10 +1,8 @@
-// How ranks compute ops that cannot be sharded by splitting their factors alone. There is one row per op.
+// How ranks compute ops that cannot be sharded by splitting their factors alone. There is one row per rule.
 #pragma once
 
 #include <functional>
 #include <optional>
-#include <span>
-#include <string_view>
 #include <vector>
 
 #include "ir/builder.h"
@@ -63,16 +61,14 @@ struct TensorDim {
 using Ties = std::vector<std::vector<TensorDim>>;
 
 struct OpRule {
-  const char* op;
-  std::optional<Ruled> (*rule)(const RuleContext&);  ///< nothing where it does not fit the node
-  Ties (*ties)(const ir::TypedOp&);                  ///< null: none
-  const char* doc;                                   ///< how ranks compute the op together
+  ir::RankRule rule;
+  std::optional<Ruled> (*apply)(const RuleContext&);  ///< nothing where it does not fit the node
+  Ties (*ties)(const ir::TypedOp&);                   ///< null: none
+  const char* doc;                                    ///< how ranks compute the op together
   bool reorders = false;  ///< floating-point numbers are combined in another order than by one rank
 };
-/// All of them, by name.
-std::span<const OpRule> op_rules();
 /// Null if the op has no rule of its own.
-const OpRule* rule_of(std::string_view op);
+const OpRule* rule_of(const ir::OpDef& op);
 
 /// Chooses between the rule of the op and an exchange that shards another dimension, which every op can use: the one that sends
 /// fewer bytes. Nothing if neither fits; the node is then split by its factors.

@@ -56,7 +56,7 @@ std::optional<ScanCut> cut_of(const RuleContext& c) {
   Layout layout = split.operand(0);
   double own = static_cast<double>(extent.bounds().max / shards(c.mesh, axes));
   double slice = bytes_of_part(c, c.op.operands[0], layout) / own;
-  return ScanCut{axis, axes, layout, ir::sent_bytes("all_gather", shards(c.mesh, axes), slice)};
+  return ScanCut{axis, axes, layout, ir::sent_bytes(CollectiveKind::kAllGather, shards(c.mesh, axes), slice)};
 }
 
 Val any_nan(Val v) {
@@ -71,7 +71,7 @@ std::optional<Ruled> running(const RuleContext& c) {
   if (!cut) return std::nullopt;
   Ruled ruled{{cut->layout}, bytes_brought(c, 0, cut->layout) + cut->sent + bytes_returned(c, 0, cut->layout), nullptr};
   ruled.make = [cut = *cut, &c] {
-    const bool rounds = c.n.op->name == "cumsum" || c.n.op->name == "cumprod";
+    const bool rounds = c.n.op->rank_rule == ir::RankRule::kRunningSum;
     Val x = rounds ? c.share(c.part(0, cut.layout)) : c.part(0, cut.layout), own = c.b.op(c.n.op->name, {x}, c.n.attrs);
     ir::Attrs before = c.n.attrs;
     before.set("exclusive", true);
@@ -94,7 +94,7 @@ std::optional<Ruled> running_position(const RuleContext& c) {
   ruled.make = [cut = *cut, &c] {
     const ir::Attrs& attrs = c.n.attrs;
     ir::FunctionBuilder& b = c.b;
-    bool max = c.n.op->name == "cumargmax", back = attrs.get_bool("reverse");
+    bool max = c.n.op->rank_rule == ir::RankRule::kRunningArgmax, back = attrs.get_bool("reverse");
     Val x = c.part(0, cut.layout);
     const Shape& shape = x.shape();
     DType dtype = attrs.get_dtype("dtype");

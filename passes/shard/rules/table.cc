@@ -1,7 +1,8 @@
-// Which op has which rule.
+// The code of each rank rule. The records of ops say which op has which.
 #include <algorithm>
 
 #include "passes/shard/rules/families.h"
+#include "runtime/base/check.h"
 
 namespace nabla::passes {
 namespace {
@@ -26,52 +27,44 @@ constexpr const char* kRows = "rows of a table: the rank that has a row looks it
 constexpr const char* kIndexed =
     "by rows, or one index per window: the rank that has an element reads it, and the sum is pending";
 
-// By name.
+using ir::RankRule;
 const OpRule kRules[] = {
-    {"argmax", position_of_extreme, nullptr, kExtreme},
-    {"argmin", position_of_extreme, nullptr, kExtreme},
-    {"attention", attended_by_ranks, keys_and_values, kKeys, true},
-    {"attention_grad", attention_back, keys_and_values, kKeys, true},
-    {"concatenate", joined_along, same_dims,
+    {RankRule::kArgmax, position_of_extreme, nullptr, kExtreme},
+    {RankRule::kArgmin, position_of_extreme, nullptr, kExtreme},
+    {RankRule::kRunningSum, running, along_axis, kRunning, true},
+    {RankRule::kRunningExtreme, running, along_axis, kRunning},
+    {RankRule::kRunningArgmax, running_position, along_axis, kRunning},
+    {RankRule::kRunningArgmin, running_position, along_axis, kRunning},
+    {RankRule::kTopK, top_of_candidates, nullptr, "the best of each rank are gathered, and the best of those are taken"},
+    {RankRule::kSlice, cut_or_pad, same_dims, kCut},
+    {RankRule::kSection, cut_or_pad, same_dims, kCut},
+    {RankRule::kPad, cut_or_pad, same_dims, "elements go to the ranks in whose shards of the result they lie (permute)"},
+    {RankRule::kConcatenate, joined_along, same_dims,
      "pieces of the operands go to the ranks in whose shards they lie (permute)"},
-    {"conv_filter_grad", filter_gradient, space_and_cotangent, kHalo},
-    {"conv_input_grad", convolved_back, space_and_output, kHalo},
-    {"convolution", convolved, space_and_output, kHalo},
-    {"cumargmax", running_position, along_axis, kRunning},
-    {"cumargmin", running_position, along_axis, kRunning},
-    {"cummax", running, along_axis, kRunning},
-    {"cummin", running, along_axis, kRunning},
-    {"cumprod", running, along_axis, kRunning, true},
-    {"cumsum", running, along_axis, kRunning, true},
-    {"dynamic_slice", sliced_where_it_is, nullptr, "each rank has its elements of the window, and the sum is pending"},
-    {"dynamic_update_slice", updated_where_it_is, operand_and_result, "each rank writes what lies in its part"},
-    {"embedding", look_up_rows, nullptr, kRows},
-    {"gather", gathered_by_index, nullptr, kIndexed},
-    {"pad", cut_or_pad, same_dims, "elements go to the ranks in whose shards of the result they lie (permute)"},
-    {"reduce_window_max", pooled, same_dims, kHalo},
-    {"reduce_window_sum", pooled, same_dims, kHalo},
-    {"reverse", reversed, same_dims, "parts change places (permute), and each is turned round"},
-    {"scatter_add", scattered_by_index, operand_and_result, kAdd},
-    {"scatter_max", scattered_by_index, operand_and_result, kInto},
-    {"scatter_min", scattered_by_index, operand_and_result, kInto},
-    {"scatter_mul", scattered_by_index, operand_and_result, kInto},
-    {"scatter_set", scattered_by_index, operand_and_result, kInto},
-    {"section", cut_or_pad, same_dims, kCut},
-    {"select_and_scatter", scattered_back, same_dims, kHalo},
-    {"slice", cut_or_pad, same_dims, kCut},
-    {"top_k", top_of_candidates, nullptr, "the best of each rank are gathered, and the best of those are taken"},
-    {"window_gather_max", pooled, same_dims, kHalo},
+    {RankRule::kReverse, reversed, same_dims, "parts change places (permute), and each is turned round"},
+    {RankRule::kConvolution, convolved, space_and_output, kHalo},
+    {RankRule::kInputGrad, convolved_back, space_and_output, kHalo},
+    {RankRule::kFilterGrad, filter_gradient, space_and_cotangent, kHalo},
+    {RankRule::kPoolSum, pooled, same_dims, kHalo},
+    {RankRule::kPoolMax, pooled, same_dims, kHalo},
+    {RankRule::kPoolGrad, scattered_back, same_dims, kHalo},
+    {RankRule::kAttention, attended_by_ranks, keys_and_values, kKeys, true},
+    {RankRule::kAttentionGrad, attention_back, keys_and_values, kKeys, true},
+    {RankRule::kEmbedding, look_up_rows, nullptr, kRows},
+    {RankRule::kGather, gathered_by_index, nullptr, kIndexed},
+    {RankRule::kScatterAdd, scattered_by_index, operand_and_result, kAdd},
+    {RankRule::kScatterInto, scattered_by_index, operand_and_result, kInto},
+    {RankRule::kDynamicSlice, sliced_where_it_is, nullptr, "each rank has its elements of the window, and the sum is pending"},
+    {RankRule::kDynamicUpdate, updated_where_it_is, operand_and_result, "each rank writes what lies in its part"},
 };
 
 }  // namespace
 
-std::span<const OpRule> op_rules() { return kRules; }
-
-const OpRule* rule_of(std::string_view op) {
-  const OpRule* at =
-      std::lower_bound(std::begin(kRules), std::end(kRules), op,
-                       [](const OpRule& rule, std::string_view name) { return std::string_view(rule.op) < name; });
-  return at != std::end(kRules) && at->op == op ? at : nullptr;
+const OpRule* rule_of(const ir::OpDef& op) {
+  if (op.rank_rule == RankRule::kNone) return nullptr;
+  const OpRule* at = std::find_if(std::begin(kRules), std::end(kRules), [&](const OpRule& r) { return r.rule == op.rank_rule; });
+  NABLA_CHECK(at != std::end(kRules), "{}: its rank rule has no row", op.name);
+  return at;
 }
 
 namespace {
@@ -86,9 +79,9 @@ bool leaves_sums(const RuleContext& c, const Ruled& ruled) {
 }  // namespace
 
 std::optional<Ruled> by_rule(const RuleContext& c) {
-  const OpRule* own = rule_of(c.n.op->name);
+  const OpRule* own = rule_of(*c.n.op);
   if (own && own->reorders && c.deterministic) own = nullptr;
-  std::optional<Ruled> best = own ? own->rule(c) : std::nullopt;
+  std::optional<Ruled> best = own ? own->apply(c) : std::nullopt;
   if (best && c.deterministic && leaves_sums(c, *best)) best.reset();
   std::optional<Ruled> exchange = exchanged(c);
   return exchange && (!best || exchange->bytes < best->bytes) ? exchange : best;
