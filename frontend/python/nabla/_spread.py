@@ -239,6 +239,24 @@ def updates(arguments, result, donated):
     return out
 
 
+def advice_on_state(arguments, result, donated):
+    """Says which arguments stand for state, and names those that would if they were donated: they come back as results
+    of the same tree. For errors of programs whose batch is cut."""
+    known = len(updates(arguments, result, donated))
+    forms = arguments.treedef.children[0].children
+    more = [n for n, form in enumerate(forms)
+            if form.num_leaves and n not in donated and len(updates(arguments, result, (*donated, n))) > known]
+    text = ("data_axes and microbatches cut every argument that does not stand for state: donate_argnums and layouts say "
+            "which ones do")
+    if not more:
+        return text
+    all_of_them = tuple(sorted({*donated, *more}))
+    which = ", ".join(map(str, more))
+    return text + (f"; argument{'s' if len(more) > 1 else ''} {which} come{'' if len(more) > 1 else 's'} back as "
+                   f"{'results' if len(more) > 1 else 'a result'} of the same tree: donate_argnums={all_of_them} makes "
+                   f"{'them' if len(more) > 1 else 'it'} state")
+
+
 def _updated(arguments, result, argument, at):
     if argument is None or at is None:
         return False

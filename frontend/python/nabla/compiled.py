@@ -290,8 +290,7 @@ class Compiled:
             problem = _spread.layout_problem(self._spread, self._mesh, e.code, inputs, tensors)
             if problem is None:
                 if self._batch_parts > 1 and e.code in ("E0207", "E0210"):
-                    e.add_note("data_axes and microbatches cut every argument that does not stand for state: "
-                               "donate_argnums and layouts say which ones do")
+                    e.add_note(_spread.advice_on_state(arguments, result, self._donated))
                 raise
         if problem is not None:
             _nabla.fail(*problem)
