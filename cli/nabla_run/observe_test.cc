@@ -260,8 +260,10 @@ TEST(Waits, TheSlowestWaitsLeast) {
   EXPECT_EQ(waits_line({ran(1, 5, 0, 0), ran(1, 5, 0, 0)}), "");
   // F9: a slow link, for which all ranks wait alike.
   std::vector<control::RankView> shaped{ran(1, 3'000'000, 2'500'000, 250'000), ran(1, 3'000'000, 2'500'000, 250'000)};
-  EXPECT_EQ(waits_line(shaped), "waited for others: rank 0 2.50 s (83 %), rank 1 2.50 s (83 %); none held the others up; "
-                                "warning: the links bound this job, at 100.0 kB/s for each rank");
+  const std::string both = "waited for others: rank 0 2.50 s (83 %), rank 1 2.50 s (83 %); none held the others up; warning: ";
+  EXPECT_EQ(waits_line(shaped), both + "exchanges within one machine bound this job, at 100.0 kB/s for each rank");
+  shaped[0].host = "node1", shaped[1].host = "node2";
+  EXPECT_EQ(waits_line(shaped), both + "the links bound this job, at 100.0 kB/s for each rank");
   std::vector<control::RankView> many(9, ran(1, 1'000'000, 100'000, 0));
   many[4].waited_us = 0;
   EXPECT_EQ(waits_line(many), "waited for others: from rank 4 0.00 s (0 %) to rank 8 0.10 s (10 %); rank 4 was slowest");

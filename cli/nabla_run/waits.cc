@@ -33,6 +33,10 @@ std::string moved_bytes_str(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
 }
 
+bool on_one_machine(const std::vector<RankView>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](const RankView& r) { return r.host == ranks[0].host; });
+}
+
 }  // namespace
 
 std::string progress_line(const std::vector<RankView>& before, const std::vector<RankView>& now) {
@@ -68,11 +72,12 @@ std::string waits_line(const std::vector<RankView>& ranks) {
     list = fmt::format("from {} to {}", of(least), of(most));
   if (share(*most) - share(*least) >= kMuch) return fmt::format("waited for others: {}; rank {} was slowest", list, least - ranks.begin());
   std::string out = fmt::format("waited for others: {}; none held the others up", list);
-  // If every rank waits for most of its time, no rank is slow: the network is.
+  // If every rank waits for most of its time, no rank is slow: the network is, or the ranks of one machine have too few cores.
   double bytes = 0, seconds = 0;
   for (const RankView& r : ranks) bytes += static_cast<double>(r.exchanged_bytes), seconds += static_cast<double>(waited_us(r)) / 1e6;
   if (share(*least) > kBoundByLinks && bytes > 0)
-    out += fmt::format("; warning: the links bound this job, at {}/s for each rank", moved_bytes_str(bytes / seconds));
+    out += fmt::format("; warning: {} bound this job, at {}/s for each rank",
+                       on_one_machine(ranks) ? "exchanges within one machine" : "the links", moved_bytes_str(bytes / seconds));
   return out;
 }
 
