@@ -246,8 +246,8 @@ def advice_on_state(arguments, result, donated):
     forms = arguments.treedef.children[0].children
     more = [n for n, form in enumerate(forms)
             if form.num_leaves and n not in donated and len(updates(arguments, result, (*donated, n))) > known]
-    text = ("data_axes and microbatches cut every argument that does not stand for state: donate_argnums and layouts say "
-            "which ones do")
+    text = ("data_axes and microbatches cut every argument that does not stand for state: "
+            "donate_argnums and layouts say which ones do")
     if not more:
         return text
     all_of_them = tuple(sorted({*donated, *more}))

@@ -432,7 +432,8 @@ def jit(fun=None, static_argnums=(), static_argnames=(), donate_argnums=(), dyna
     microbatches, max_gather_bytes: as in compile_bundle. A jitted function has no state. Instead, these arguments are
     treated as state: arguments that `fun` differentiates with respect to, donated arguments that come back as results
     of the same tree, arguments that a pattern of `layouts` names ("params.fc1.w"), and tensors that `fun` closes over.
-    All other arguments are the batch, whose first dimension is sharded over data_axes. Arguments and results are global arrays.
+    All other arguments are the batch, whose first dimension is sharded over data_axes. Arguments and results are
+    global arrays.
     Notes of the compiler on a function for several ranks are warnings (CompilerNote). Each is shown once.
     Raises TypeError for what is no layout and arguments passed by name, ValueError for trees that do not fit, Error
     (E0210) for layouts of another number of dimensions and of two meshes.
