@@ -34,7 +34,7 @@ struct Connection {
   Frames frames;
   Clock::time_point opened = Clock::now();
   Peer peer = Peer::kStranger;
-  uint32_t rank = 0;  // of one that has said hello
+  std::optional<uint32_t> rank;  // of one that has said hello, also after it is closed
   std::vector<std::string> asks;  // keys of the store that nobody has put yet
 
   bool is_closed() const { return peer == Peer::kClosed; }
@@ -203,7 +203,7 @@ class Coordinator::Server {
     for (const std::string& key : c.asks) std::erase(askers_[key], &c);
     c.asks.clear();
     if (peer != Peer::kRank) return;
-    Rank& r = ranks_[c.rank];
+    Rank& r = ranks_[*c.rank];
     if (!r.state.is_gone()) r.broken = why;
     r.meets(RankEvent::kClosed);
   }
@@ -211,7 +211,7 @@ class Coordinator::Server {
   void take(Connection& c, const MessageT& m) {
     if (c.peer == Peer::kKeeper) return stranger(c, "it has said all that it may say");
     if (c.peer == Peer::kStranger) return m.kind == Kind::Obituary ? obituary(c, m) : hello(c, m);
-    Rank& r = ranks_[c.rank];
+    Rank& r = ranks_[*c.rank];
     r.heard = Clock::now();
     switch (m.kind) {
       case Kind::Beat:
@@ -221,7 +221,7 @@ class Coordinator::Server {
       case Kind::Report: {
         Diagnostic d = diagnostic_of(m);
         r.meets(RankEvent::kReport);
-        d.notes.push_back(fmt::format("on {}", name(c.rank)));
+        d.notes.push_back(fmt::format("on {}", name(*c.rank)));
         return follows(d.code) ? suspect(d) : settle(d);
       }
       case Kind::Bye:
@@ -231,7 +231,7 @@ class Coordinator::Server {
         if (all_left()) tell_all({.kind = Kind::Over});
         return;
       case Kind::Answer:
-        return answer(c.rank, m);
+        return answer(*c.rank, m);
       case Kind::Stop:
         stop_ = after(stop_, StopEvent::kAsk);
         return;
@@ -240,11 +240,11 @@ class Coordinator::Server {
       case Kind::Get:
         if (store_.count(m.key) > 0) return tell(c, {.kind = Kind::Value, .key = m.key, .value = store_[m.key]});
         if (c.asks.size() == kQuestions)
-          return stranger(c, fmt::format("{} has {} questions", name(c.rank), kQuestions));
+          return stranger(c, fmt::format("{} has {} questions", name(*c.rank), kQuestions));
         c.asks.push_back(m.key), askers_[m.key].push_back(&c);
         return;
       default:
-        return stranger(c, fmt::format("{} sends {}", name(c.rank), EnumNameKind(m.kind)));
+        return stranger(c, fmt::format("{} sends {}", name(*c.rank), EnumNameKind(m.kind)));
     }
   }
 
@@ -387,7 +387,8 @@ class Coordinator::Server {
       return r.state.has_left() || ended || (cause_ && r.state.has_joined() && seconds_since(r.heard) > options_.lost_s);
     });
     bool joined = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.state.has_joined(); });
-    bool alone = std::none_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->peer == Peer::kRank; });
+    // A connection that was closed just now still counts: the keeper of its rank has a report to write before the job is over.
+    bool alone = std::none_of(connections_.begin(), connections_.end(), [](const auto& c) { return c->rank.has_value(); });
     bool unwatched = cause_ && alone && (has_started(state_) || seconds_since(caused_at_) > 1);
     bool late = cause_ && seconds_since(caused_at_) > options_.grace_s;
     bool known = cause_ || (has_started(state_) && !pending() && !suspected_);
