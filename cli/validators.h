@@ -81,7 +81,7 @@ inline std::string problem_of(const CLI::ParseError& problem, const CLI::App& ap
   return problem.what();
 }
 
-/// E0901 for `--option=` without a value. The parser would read the next argument as the value.
+/// E0901 for `--option=` without a value. CLI11 would take the next argument as the value.
 inline Status check_values(const std::vector<std::string>& args) {
   for (const std::string& arg : args)
     if (arg.starts_with("--") && arg.find('=') == arg.size() - 1)

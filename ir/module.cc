@@ -98,7 +98,7 @@ std::string value_name(const Function& function, ValueId id) {
 
 namespace {
 
-// What a value is to its function; empty: nothing.
+// The role of a value in its function: "the result of add". Empty if it is unknown.
 std::string role_of(const Function& function, ValueId id) {
   const std::string& name = function.values[id].name;
   if (std::find(function.params.begin(), function.params.end(), id) != function.params.end())

@@ -413,13 +413,13 @@ struct ManualRegion {
   Ints sizes;         ///< ranks along each of them
   Shardings in, out;  ///< per operand and result: how the body's parameters and results are cut along `axes`
 };
-/// What an identity says of the layouts of its operand and its result.
+/// How an op that computes nothing constrains the layouts of its operand and its result.
 enum class LayoutRole : uint8_t {
-  kNone,     ///< the op is no such identity
+  kNone,     ///< not at all
   kShard,    ///< the layout that the program wants
   kShardAs,  ///< two values have one layout
   kByRule,   ///< the layout follows from those of other values
-  kBarrier,  ///< axes do not pass
+  kBarrier,  ///< propagation stops here, in the directions that the node names
   kEnter,    ///< a manual region begins: the result is the rank's part
   kLeave,    ///< a manual region ends: the operand is the rank's part
   kVary,     ///< the result may differ between ranks
@@ -548,7 +548,7 @@ struct OpDef {
   std::function<ManualRegion(const Attrs&)> manual = nullptr;  ///< of shard_map only
   Varying varying = Varying::kAsOperands;
   LayoutRole layout_role = LayoutRole::kNone;
-  const CollectiveDef* collective = nullptr;  ///< of ops by which ranks exchange values; null: they do not
+  const CollectiveDef* collective = nullptr;  ///< the collective that the op is; null: ranks exchange nothing
   /// From the attributes of version N to those of N+1, for N = 1 .. version-1.
   std::vector<std::function<Attrs(Attrs)>> upgrades = {};
 

@@ -29,7 +29,7 @@ std::string input_line(const Assignment& input) {
   return file.empty() ? text : fmt::format("{} {}", input.name, format::content_of_file(file));
 }
 
-// The lines that describe one option.
+// Describes one option as lines of text, by which ranks compare what they were started with.
 struct Lines {
   const OptionRow& row;
 

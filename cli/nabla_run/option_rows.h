@@ -27,7 +27,7 @@ struct OptionDomain {
 /// On what of an option all ranks of a job must agree: nothing, its value, whether it is given, or the content of its file.
 enum class Alike : uint8_t { kNothing, kValue, kPresence, kContent };
 
-/// What an option needs to have an effect. The values are bits.
+/// Without these an option has no effect. The values are bits, so that an option can need several.
 enum Needs : uint8_t { kNeedsNothing = 0, kNeedsProcesses = 1, kNeedsCheckpoints = 2, kNeedsWeights = 4, kNeedsData = 8 };
 
 struct OptionRow {

@@ -91,7 +91,7 @@ Result<Assignment> assignment(const std::string& text, const char* flag) {
   return Assignment{text.substr(0, at), text.substr(at + 1)};
 }
 
-// Converts the texts of one option and stores them. Requires that problem_with found nothing in them.
+// Converts the texts of one option and stores them. They have been checked by problem_with.
 struct Store {
   const OptionRow& row;
   const std::vector<std::string>& texts;

@@ -63,7 +63,7 @@ std::string digest_of(const char* token) { return format::sha256_hex(format::as_
 /// Is the coordinator known to who started the ranks?
 bool supervised() { return !variable("NABLA_CONTROL").empty(); }
 
-/// Do ranks find each other by MPI? Those that could meet alone do so where nobody says at which address they meet.
+/// Do ranks find each other by MPI? An engine that can meet at an address still uses MPI if no address is known.
 bool meets_by_mpi(const RunOptions& options, const Launched& launched) {
   const comm::Engine* engine = options.ranks.engine;
   return !engine || !engine->meets_alone || (!supervised() && !launched.meets(engine));

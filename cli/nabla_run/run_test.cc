@@ -424,7 +424,7 @@ TEST_F(NablaRun, WrongCommandLinesExitWith2) {
     EXPECT_EQ(empty.code, 2) << option;
     EXPECT_HAS(empty.err, fmt::format("error[E0901]: {}: the name is empty", option));
   }
-  // A shell variable that is not set leaves the value empty. The option after it is not the value.
+  // `--option=$UNSET` leaves the value empty. The next option must not be taken as the value.
   Outcome unset = run({bundle_, "--entry", "init", "--save-state=", "--profile"});
   EXPECT_EQ(unset.code, 2);
   EXPECT_HAS(unset.err, "error[E0901]: --save-state: nothing stands after the `=`");

@@ -47,7 +47,7 @@ TEST(Flags, TakeNothingElseThanYesOrNo) {
     }
 }
 
-// The parser would read the next argument as the value.
+// Without the check, CLI11 would take the next argument as the value.
 TEST(Options, NeedAValueAfterTheirEqualsSign) {
   Outcome o = nablac("compile", "--target=");
   EXPECT_EQ(o.code, 2);

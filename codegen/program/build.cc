@@ -308,7 +308,7 @@ class Builder {
     Collective c{.kind = def.kind, .group = group(n), .handle = 0, .from = operand(n.operands[0], frame),
                  .to = operand(n.results[0], frame, true)};
     if (def.combines) c.reduction = reduction(n.attrs.get_string("combiner"));
-    // Parts lie along the first dimension.
+    // An instruction can split and join values along dimension 0 only.
     for (const char* dim : {"dim", "split", "join"})
       if (const ir::Attr* at = n.attrs.find(dim); at && std::get<int64_t>(*at) != 0) return too_early(n);
     if (def.kind == CollectiveKind::kPermute) {

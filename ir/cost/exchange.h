@@ -16,7 +16,7 @@ struct Link {
 /// to share a machine.
 Link link_along(const Mesh& mesh, const Axes& axes);
 
-/// Bytes that a rank sends in a collective of so many ranks, where it brings `part` bytes.
+/// Bytes that a rank sends in a collective of `ranks` ranks. `part` is the size of its operand in bytes.
 double sent_bytes(CollectiveKind kind, int64_t ranks, double part);
 /// Bytes that a rank which is a thread among others reads and writes for it (runtime/comm/local.h).
 double moved_bytes(CollectiveKind kind, int64_t ranks, double part);

@@ -108,8 +108,8 @@ Status check_accesses(const Kernel& kernel);
 Status check_schedule(const Kernel& kernel);
 /// The symbols of all its sizes, each once: the order of the launch's extents.
 std::vector<ir::SymbolRef> symbols_of(const Kernel& kernel);
-/// Which numbers in a result are no sign of a fault: those of the kernel's constants, as a mask has them, or all if the kernel only moves
-/// numbers. What loops begin with does not count: a maximum begins with -infinity.
+/// Which special numbers in a result are no sign of a fault: those that the kernel has as constants, such as the -infinity of a mask. If
+/// the kernel only moves numbers, all are. What loops begin with does not count: a maximum begins with -infinity.
 struct WantedSpecials {
   bool infinity, nan;
 };

@@ -37,7 +37,7 @@ struct ReshardStep {
   int to = -1;          ///< of kAllToAll
   ir::Ints pairs = {};  ///< of kPermute
 };
-/// The collective that a step becomes. Nothing: a cut, which becomes a `section`.
+/// The collective that a step becomes. None for a cut, which becomes a `section`.
 std::optional<CollectiveKind> collective_of(ReshardStep::Kind kind);
 /// The size of a rank's shard after the step, divided by its size before.
 double growth(const ir::Mesh& mesh, const ReshardStep& step);

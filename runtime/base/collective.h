@@ -1,5 +1,5 @@
-// What the ranks of a group can do together, one row for each collective. Records of ops, the compiler's costs, the checks of a bundle
-// and the engines read the rows.
+// The collectives that ranks of a group run together, one row for each. The records of ops, the cost model, the checks of a bundle and
+// the engines read the rows.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ struct CollectiveDef {
   Extent result;     ///< against the operand
   bool combines;     ///< members' elements, by a sum or another reduction
   bool cuts;         ///< the operand, into one part for each member
-  // Of n members, at least 2. Times are counted in messages that a member waits for one after the other, where `halvings` is log2(n)
-  // rounded up. Bytes are counted in the bytes of a member's operand.
+  // Costs in a group of n members, n at least 2. Bytes are given as multiples of the size of a member's operand.
+  /// Messages that a member waits for one after the other. `halvings` is log2(n), rounded up.
   int64_t (*rounds)(int64_t halvings);
-  double (*sent)(double n);   ///< by a member, to others
-  double (*moved)(double n);  ///< read and written by a member that is a thread beside the others
+  double (*sent)(double n);   ///< bytes that a member sends
+  double (*moved)(double n);  ///< bytes that a member reads and writes if the members are threads of one process
 };
 
 const CollectiveDef& collective_def(CollectiveKind kind);

@@ -1,5 +1,5 @@
-// The ways in which the ranks of a run can reach each other, one row for each. What differs between them is a column: no other code
-// compares their names.
+// The engines by which the ranks of a run exchange values, one row for each. Code that depends on the engine reads a column of the row
+// and does not compare names.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Engine {
 std::span<const Engine> engines();
 /// Null: there is none of this name.
 const Engine* engine_named(std::string_view name);
-/// "local, mpi or nccl"; with `processes` alone "mpi or nccl". `quote` stands before and after each name.
+/// The names for a message: "local, mpi or nccl". `processes_alone` leaves out engines of threads; `quote` is put around each name.
 std::string engine_names(bool processes_alone, std::string_view quote = "");
 
 }  // namespace nabla::comm

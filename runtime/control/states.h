@@ -6,7 +6,7 @@
 
 namespace nabla::control {
 
-/// What the coordinator knows of a rank: what the rank has said, and what became of its process.
+/// What the coordinator knows of a rank: its last message that matters here, and the state of its process.
 struct RankState {
   enum class Said : uint8_t {
     kNothing,
@@ -51,7 +51,7 @@ enum class StopState : uint8_t {
   kAsked,     ///< somebody wants all ranks to stop, and no proposal is open
   kProposed,  ///< ranks are asked whether they can stop after a run
   kAgreed,    ///< they stop after the proposed run
-  kStopped,   ///< a rank has left because of it
+  kStopped,   ///< a rank has left because of the agreement
 };
 enum class StopEvent : uint8_t { kAsk, kPropose, kRefuse, kAgree, kLeave };
 StopState after(StopState state, StopEvent event);
