@@ -1,6 +1,8 @@
 #include "ir/kernel_ir/eval.h"
 
+#include <array>
 #include <cstring>
+#include <span>
 #include <unordered_map>
 
 #include "runtime/base/check.h"
@@ -32,22 +34,36 @@ Scalar bitcast(DType from, DType to, Scalar x) {
   return is_float(to) ? Scalar{get_float(to, &cell, 0), 0} : Scalar{0, get_int(to, &cell, 0)};
 }
 
-Scalar apply(const ScalarFn* fn, DType operand, DType result, const std::vector<Scalar>& x) {
+constexpr size_t kMostOperands = 8;
+
+// This runs for every element, so the operands stay on the stack.
+Scalar apply(const ScalarFn* fn, DType operand, DType result, std::span<const Scalar> x) {
+  NABLA_CHECK(x.size() <= kMostOperands, "{} operands of {}", x.size(), fn->name);
   if (is_float(operand)) {
     NABLA_CHECK(fn->eval_float, "{} of {}", fn->name, name_of(operand));
-    std::vector<double> v;
-    for (const Scalar& s : x) v.push_back(s.f);
-    double out = fn->eval_float(v);
+    std::array<double, kMostOperands> v;
+    for (size_t i = 0; i < x.size(); ++i) v[i] = x[i].f;
+    double out = fn->eval_float({v.data(), x.size()});
     return result == DType::kBool ? Scalar{0, out != 0} : Scalar{round_step(result, out), 0};
   }
   NABLA_CHECK(fn->eval_int, "{} of {}", fn->name, name_of(operand));
-  std::vector<int64_t> v;
-  for (const Scalar& s : x) v.push_back(s.i);
-  int64_t out = fn->eval_int(operand, v);
+  std::array<int64_t, kMostOperands> v;
+  for (size_t i = 0; i < x.size(); ++i) v[i] = x[i].i;
+  int64_t out = fn->eval_int(operand, {v.data(), x.size()});
   if (result == DType::kBool) return {0, out & 1};
   uint64_t cell = 0;
   set_int(result, &cell, 0, out);
   return {0, get_int(result, &cell, 0)};
+}
+
+// The function of a combiner. Names are looked up once, since every element asks.
+const ScalarFn* function_of(Combiner combiner) {
+  static const std::vector<const ScalarFn*> kFunctions = [] {
+    std::vector<const ScalarFn*> out;
+    for (int c = 0; c <= static_cast<int>(Combiner::kOr); ++c) out.push_back(find_scalar(scalar_of(static_cast<Combiner>(c))));
+    return out;
+  }();
+  return kFunctions.at(static_cast<size_t>(combiner));
 }
 
 int64_t offset_of(const Literal& t, const std::vector<int64_t>& at) {
@@ -88,12 +104,12 @@ Scalar Evaluator::run(const std::vector<int64_t>& axes, const Memory& memory) {
   return results_.back();
 }
 
-Scalar Evaluator::eval(const Step& step, const std::vector<int64_t>& axes, const Memory& memory) const {
+Scalar Evaluator::eval(const Step& step, const std::vector<int64_t>& axes, const Memory& memory) {
   const ExprNode& e = *step.expr;
-  auto positions = [&] {
-    std::vector<int64_t> at;
-    for (int a : step.args) at.push_back(results_[a].i);
-    return at;
+  auto positions = [&]() -> const std::vector<int64_t>& {
+    at_.clear();
+    for (int a : step.args) at_.push_back(results_[a].i);
+    return at_;
   };
   switch (e.kind) {
     case ExprKind::kConst:
@@ -116,13 +132,13 @@ Scalar Evaluator::eval(const Step& step, const std::vector<int64_t>& axes, const
   DType operand = e.args[0]->dtype;
   if (fn == "convert") return converted(operand, e.dtype, results_[step.args[0]]);
   if (fn == "bitcast") return bitcast(operand, e.dtype, results_[step.args[0]]);
-  std::vector<Scalar> x;
-  for (int a : step.args) x.push_back(results_[a]);
-  return apply(e.fn, operand, e.dtype, x);
+  operands_.clear();
+  for (int a : step.args) operands_.push_back(results_[a]);
+  return apply(e.fn, operand, e.dtype, operands_);
 }
 
 Scalar combine(Combiner combiner, DType dtype, Scalar a, Scalar b) {
-  return combiner == Combiner::kNone ? b : apply(find_scalar(scalar_of(combiner)), dtype, dtype, {a, b});
+  return combiner == Combiner::kNone ? b : apply(function_of(combiner), dtype, dtype, std::array{a, b});
 }
 
 Scalar get(const Literal& t, int64_t offset) {

@@ -35,9 +35,11 @@ class Evaluator {
     std::vector<int> args;
     int guard = -1, fill = -1;
   };
-  Scalar eval(const Step& step, const std::vector<int64_t>& axes, const Memory& memory) const;
+  Scalar eval(const Step& step, const std::vector<int64_t>& axes, const Memory& memory);
   std::vector<Step> steps_;
   std::vector<Scalar> results_;
+  std::vector<Scalar> operands_;  // those of one call; kept, since every element needs the room again
+  std::vector<int64_t> at_;       // the position of one load, kept likewise
 };
 
 /// combine(a, b) as the scalar function of the combiner does.

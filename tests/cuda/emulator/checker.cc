@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace nabla::emulator {
@@ -79,8 +80,8 @@ bool Checker::read_before(const Shadow& s, int thread) const {
   if (s.read_block != blocks_) return false;
   if (s.read_epoch != epoch_) return true;
   if (s.read_warp != thread / 32) return false;
-  for (int lane = 0; lane < 32; ++lane)
-    if ((s.read_lanes >> lane & 1) && lane != thread % 32 && !knows(thread, lane, s.read_clock)) return false;
+  for (uint32_t others = s.read_lanes & ~(1u << thread % 32); others != 0; others &= others - 1)
+    if (!knows(thread, std::countr_zero(others), s.read_clock)) return false;
   return true;
 }
 
@@ -204,8 +205,13 @@ bool Checker::access(int thread, const void* at, int64_t bytes, Access kind, Pro
     costs_.access(thread, pc, r->shared, place, static_cast<int>(bytes));
   }
   Shadow* s = r->shadow + (p - r->begin);
+  const Shadow first = *s;
   bool fine = true;
   for (int64_t i = 0; i < bytes; ++i) {
+    if (i > 0 && fine && s[i] == first) {  // what is known of a byte alone decides what is found and noted
+      s[i] = *s;
+      continue;
+    }
     fine = fine && check_byte(s[i], *r, p + i, kind, proxy, thread, pc);
     kind == Access::kRead ? note_read(s[i], thread) : note_write(s[i], thread, kind, proxy);
   }

@@ -16,6 +16,8 @@ struct Shadow {
   int16_t write_thread, read_warp;  ///< kMany: several
   bool initialised, by_atomic, copying;
   bool generic;  ///< written by the generic proxy: by a store or by cp.async, and not by TMA
+
+  bool operator==(const Shadow&) const = default;
 };
 constexpr int16_t kMany = -1;
 

@@ -4,13 +4,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
 #include <regex>
 #include <sstream>
 
 #include "codegen/cpu/toolchain.h"
+#include "codegen/cuda/printer.h"
 #include "codegen/workspace.h"
 #include "tests/cuda/emulator/engine.h"
 
@@ -101,39 +106,108 @@ Diagnostic refused(const std::string& log, const std::string& what) {
   return d;
 }
 
-}  // namespace
+// What the host compiler gets: `front`, which many sources have in common, then `text`.
+struct Source {
+  std::string front;  // the emulator's words and the generated code's prelude
+  std::string text;   // the kernels, and a table of them
+};
 
-std::string host_source(const std::string& cuda_text) {
-  std::string out = std::string(kAbi) + kWords + kMath + "#define NB_EMULATOR 1\n#line 1 \"" + kSourceName + "\"\n" +
-                    with_shared_pointers(cuda_text) + "\n#line 1 \"trampolines\"\n" + kTrampolines;
+// How much of the text is the prelude with the procedures' templates, or without.
+size_t length_of_prelude(const std::string& cuda_text) {
+  static const std::string kPrelude = codegen::cuda_prelude(), kAll = kPrelude + codegen::cuda_procedures();
+  for (const std::string* known : {&kAll, &kPrelude})
+    if (cuda_text.starts_with(*known)) return known->size();
+  return 0;
+}
+
+Source host_source(const std::string& cuda_text) {
+  const size_t split = length_of_prelude(cuda_text);
+  const std::string prelude = cuda_text.substr(0, split), kernels = cuda_text.substr(split);
+  const auto line = 1 + std::count(prelude.begin(), prelude.end(), '\n');
+  Source out{fmt::format("{}{}{}#define NB_EMULATOR 1\n#line 1 \"{}\"\n{}\n", kAbi, kWords, kMath, kSourceName,
+                         with_shared_pointers(prelude)),
+             fmt::format("#line {} \"{}\"\n{}\n#line 1 \"trampolines\"\n{}", line, kSourceName, with_shared_pointers(kernels),
+                         kTrampolines)};
   std::string table;
-  std::vector<std::string> names = kernel_names(cuda_text);
+  const std::vector<std::string> names = kernel_names(cuda_text);
   for (const std::string& n : names) {
-    out += fmt::format("static void nb_emu_run_{0}(void** args) {{ nb_emu_run({0}, args); }}\n", n);
+    out.text += fmt::format("static void nb_emu_run_{0}(void** args) {{ nb_emu_run({0}, args); }}\n", n);
     table += fmt::format("  {{\"{0}\", nb_emu_run_{0}, nb_emu_arity({0}), nb_emu_bytes({0})}},\n", n);
   }
   const char* hidden = "__attribute__((visibility(\"hidden\")))";
-  return out + fmt::format(
-                   "extern \"C\" {{\n{0} extern const NbEmuKernel nb_emu_kernels[] = {{\n{1}  {{nullptr, nullptr, "
-                   "0, nullptr}}}};\n{0} extern const int nb_emu_kernel_count = {2};\n}}\n",
-                   hidden, table, names.size());
+  out.text += fmt::format(
+      "extern \"C\" {{\n{0} extern const NbEmuKernel nb_emu_kernels[] = {{\n{1}  {{nullptr, nullptr, "
+      "0, nullptr}}}};\n{0} extern const int nb_emu_kernel_count = {2};\n}}\n",
+      hidden, table, names.size());
+  return out;
 }
+
+// What this process compiles once for many sources. Texts are told apart by what compiles them.
+class Parts {
+ public:
+  // The file to include before a source. It is compiled when it is asked for the third time: that takes as long as to read it
+  // three times, and reading it is most of what a small kernel costs.
+  Result<std::string> header(const std::string& compile, const std::string& text) {
+    constexpr int kTimes = 3;
+    std::lock_guard lock(mutex_);
+    Part& part = NABLA_TRY(written(compile, text, "h"));
+    // Without the compiled form the compiler reads the text.
+    if (++part.asked == kTimes) run(fmt::format("{0} -x c++-header '{1}' -o '{1}.gch'", compile, part.path));
+    return part.path;
+  }
+  // The object file of a source.
+  Result<std::string> object(const std::string& compile, const std::string& text) {
+    std::lock_guard lock(mutex_);
+    Part& part = NABLA_TRY(written(compile, text, "cc"));
+    if (++part.asked == 1 && !run(fmt::format("{0} -c '{1}' -o '{1}.o'", compile, part.path))) {
+      parts_.erase(compile + text);
+      return refused(codegen::slurp(work_.path() / "log"), "the emulator's own source");
+    }
+    return part.path + ".o";
+  }
+
+ private:
+  struct Part {
+    std::string path;
+    int asked = 0;
+  };
+  Result<std::reference_wrapper<Part>> written(const std::string& compile, const std::string& text, const char* suffix) {
+    if (work_.path().empty()) return error(Code::kWriteFailed, "cannot make a temporary folder `{}`", work_.pattern());
+    auto [it, is_new] = parts_.try_emplace(compile + text);
+    if (is_new) {
+      it->second.path = work_.path() / fmt::format("part{}.{}", parts_.size(), suffix);
+      NABLA_TRY(codegen::write_text(it->second.path, text));
+    }
+    return std::ref(it->second);
+  }
+  bool run(const std::string& command) const {
+    return std::system(fmt::format("({}) > '{}' 2>&1", command, (work_.path() / "log").string()).c_str()) == 0;
+  }
+
+  std::mutex mutex_;
+  codegen::Workspace work_;
+  std::map<std::string, Part> parts_;
+};
+
+}  // namespace
 
 Result<std::string> compile_object(const std::string& cuda_text, bool checked, Rounding rounding) {
   std::string command = codegen::compiler_command(NABLA_TRY(ir::find_target("cpu:x86-64-v3")));
   if (command.empty()) return error(Code::kCompilerMissing, "no C++ compiler for emulated kernels");
-  std::string compiler = command.substr(0, command.find(' ')), source = host_source(cuda_text);
-  std::string glue = std::string(kAbi) + kGlue, cache = codegen::cache_directory();
-  std::string entry = codegen::digest(command + flags(checked, rounding) + source + glue) + ".emulated";
+  const Source source = host_source(cuda_text);
+  const std::string own = flags(checked, rounding), glue = std::string(kAbi) + kGlue, cache = codegen::cache_directory();
+  std::string entry = codegen::digest(command + own + source.front + source.text + glue) + ".emulated";
   if (auto hit = cache.empty() ? std::nullopt : codegen::find_in_cache(cache, entry)) return std::move(*hit);
   codegen::Workspace work;
   if (work.path().empty()) return error(Code::kWriteFailed, "cannot make a temporary folder `{}`", work.pattern());
-  NABLA_TRY(codegen::write_text(work.path() / "source.cc", source));
-  NABLA_TRY(codegen::write_text(work.path() / "glue.cc", glue));
-  std::string run = fmt::format(
-      "cd '{0}' && ({1} {2} -c source.cc -o source.o && {1} {3} -c glue.cc -o glue.o && {1}{4} source.o glue.o -o "
-      "kernels.so -lm -lc) > log 2>&1",
-      work.path().string(), compiler, flags(checked, rounding), flags(false, rounding), kLink);
+  static Parts parts;  // of this process
+  const std::string compiler = command.substr(0, command.find(' '));
+  const std::string front = NABLA_TRY(parts.header(compiler + " " + own, source.front));
+  const std::string glued = NABLA_TRY(parts.object(compiler + " " + flags(false, rounding), glue));
+  NABLA_TRY(codegen::write_text(work.path() / "source.cc", source.text));
+  std::string run =
+      fmt::format("cd '{}' && ({} {} -include '{}' -c source.cc -o source.o && {}{} source.o '{}' -o kernels.so -lm -lc) > log 2>&1",
+                  work.path().string(), compiler, own, front, compiler, kLink, glued);
   if (std::system(run.c_str()) != 0) return refused(codegen::slurp(work.path() / "log"), "a CUDA source");
   std::string bytes = codegen::slurp(work.path() / "kernels.so");
   if (!cache.empty()) codegen::store_in_cache(cache, entry, bytes);

@@ -19,8 +19,6 @@ enum class Rounding {
   kGpu
 };
 
-/// What the host compiler gets: the CUDA text after the emulator's words, and a table of its kernels.
-std::string host_source(const std::string& cuda_text);
 /// The bytes of the shared object. `checked`: every access is reported to a checker. Kept in the compilers' cache on
 /// disk. E0501: no compiler; E0502: it refused the text, with its first messages (lines are those of `cuda_text`).
 Result<std::string> compile_object(const std::string& cuda_text, bool checked, Rounding rounding = Rounding::kExact);
