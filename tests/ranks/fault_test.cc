@@ -9,6 +9,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/format/file.h"
+#include "tests/nightly.h"
 #include "tests/ranks/faults.h"
 
 namespace nabla::tests {
@@ -96,7 +97,7 @@ TEST_F(Faults, ARankThatIsKilledIsNamed) {
 }
 
 TEST_F(Faults, ARankThatIsKilledInAnExchangeIsNamed) {
-  for (int send = 1; send <= 20; ++send) {
+  for (int send = 1; send <= 20; send += is_nightly() ? 1 : 4) {
     Outcome o = run("rank=2 run=12 do=kill send=" + std::to_string(send), 300);
     EXPECT_EQ(o.code, 10) << send << "\n" << o.err;
     EXPECT_MATCHES(o.err,
@@ -357,7 +358,7 @@ TEST_F(Faults, ASignalStopsAllAfterTheSameRun) {
 
 // Starter, mpirun, keepers and ranks get it all together, and ranks once more from their keepers.
 TEST_F(Faults, ASignalToAllProcessesIsOneRequest) {
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 8; i += is_nightly() ? 1 : 3) {
     std::string dir = "all" + std::to_string(i);
     Job job(kProgram, training(100000000, {"--checkpoint-dir", path(dir)}));
     ASSERT_TRUE(job.said("init: done"));
