@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/option_name.h"
+
 namespace nabla::ir {
 namespace {
 
@@ -107,7 +109,7 @@ Status predict_for(Target& target, std::string_view gpu) {
     std::vector<std::string> fit;
     for (const GpuModel& m : kModels)
       if (m.compute == facts.compute && !facts.ptx) fit.push_back(fmt::format("{}:{}", target.name, m.name));
-    d.help = fit.empty() ? fmt::format("--target {}", target.name) : fmt::format("the names are {}", fmt::join(fit, ", "));
+    d.help = fit.empty() ? spelled({"target", target.name}) : fmt::format("the names are {}", fmt::join(fit, ", "));
     return d;
   }
   facts.gpus = model->name;

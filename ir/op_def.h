@@ -13,6 +13,7 @@
 #include "ir/builder.h"
 #include "ir/kernel_ir/fragment.h"
 #include "ir/module.h"
+#include "ir/op_kinds.h"
 #include "runtime/base/collective.h"
 #include "runtime/base/literal.h"
 
@@ -341,38 +342,6 @@ struct Cost {
 /// `flops_per_result` operations per element of the first result; bytes of all operands and results.
 Cost pointwise_cost(const TypedOp& op, int64_t flops_per_result);
 
-/// How ranks compute a node together if it is sharded along a dimension that its factors do not split. passes/shard/rules has the code of
-/// each rule, and a text about it.
-enum class RankRule : uint8_t {
-  kNone,  ///< no rule: the operand is gathered
-  kArgmax,
-  kArgmin,
-  kRunningSum,  ///< and the running product
-  kRunningExtreme,
-  kRunningArgmax,
-  kRunningArgmin,
-  kTopK,
-  kSlice,
-  kSection,
-  kPad,
-  kConcatenate,
-  kReverse,
-  kConvolution,
-  kInputGrad,
-  kFilterGrad,
-  kPoolSum,
-  kPoolMax,
-  kPoolGrad,
-  kAttention,
-  kAttentionGrad,
-  kEmbedding,
-  kGather,
-  kScatterAdd,
-  kScatterInto,
-  kDynamicSlice,
-  kDynamicUpdate,
-};
-
 /// How a node becomes machine code.
 enum class Lowering : uint8_t {
   kAccess,       ///< loops that follow from `access`
@@ -531,6 +500,9 @@ struct OpDef {
   Rule<std::vector<Val>(BatchContext&)> batch;
   Rule<Factors(const TypedOp&)> factors;
   RankRule rank_rule = RankRule::kNone;  ///< along dimensions that no factor splits
+  OpForm form = OpForm::kOther;
+  /// The scalar result as a size, without wrapping to its dtype. Nothing if it is not known. Null: it never is.
+  std::optional<Dim> (*as_size)(const SizeContext&) = nullptr;
   /// Of ops whose attributes speak of sizes: what they become on a shard. Null: they stay. See Shard::attrs.
   std::function<Attrs(const Shard&)> localise = nullptr;
   /// The meaning element by element; static and symbolic shapes alike.

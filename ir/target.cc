@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "ir/gpus.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::ir {
 namespace {
@@ -129,7 +130,7 @@ Diagnostic unknown_target(std::string_view name) {
   const GpuModel* model = find_gpu(name);
   if (std::string target = model != nullptr ? target_for(*model) : target_of_gpu(small); !target.empty()) {
     d.message += fmt::format("; code for `{}` runs there", target);
-    d.help = model != nullptr ? fmt::format("--target {}:{}", target, model->name) : fmt::format("--target {}", target);
+    d.help = spelled({"target", model != nullptr ? fmt::format("{}:{}", target, model->name) : target});
   } else if (!compute) {
     d.message += did_you_mean(small, names);
   } else if (std::string fit = fitting(*compute); fit.empty()) {
@@ -138,7 +139,7 @@ Diagnostic unknown_target(std::string_view name) {
     bool later = *compute / 10 > cuda_rows().back().facts.compute / 10;
     d.message += later ? fmt::format(": no GPU of this number is known; code for `{}` runs on every later GPU", fit)
                        : fmt::format("; code for `{}` runs there", fit);
-    d.help = fmt::format("--target {}", fit);
+    d.help = spelled({"target", fit});
   }
   return d;
 }

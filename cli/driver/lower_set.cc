@@ -15,6 +15,7 @@
 #include "passes/shard/microbatch.h"
 #include "passes/strategy/state_roles.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 #include "runtime/base/text.h"
 #include "runtime/format/bundle_reader.h"
 
@@ -68,10 +69,10 @@ ir::SymbolRef symbol_of(const ir::Module& m, const std::string& name) {
   return found == m.symbols.end() ? nullptr : *found;
 }
 
-constexpr const char* kBucketsOption = "--buckets";
+constexpr OptionName kBucketsOption{"buckets"};
 
 // Users know the sizes of the whole program: where it is cut, code is for what a rank has of them. `whole` is null where it is not.
-Result<SizeLists> sizes_of_rank(const SizeLists& given, const std::string& option, const ir::Module* whole, const ir::Module& local) {
+Result<SizeLists> sizes_of_rank(const SizeLists& given, const OptionName& option, const ir::Module* whole, const ir::Module& local) {
   SizeLists out;
   for (const auto& [name, values] : given) {
     const ir::SymbolRef size = whole ? symbol_of(*whole, name) : nullptr, part = symbol_of(local, name + ".local");
@@ -85,7 +86,7 @@ Result<SizeLists> sizes_of_rank(const SizeLists& given, const std::string& optio
         return d;
       }
       const bool unknown = whole && !symbol_of(local, name);
-      if (cut || unknown) (void)NABLA_TRY(ir::check_size(whole->symbols, name, value, option));
+      if (cut || unknown) (void)NABLA_TRY(ir::check_size(whole->symbols, name, value, spelled(option)));
       out[cut ? part->name : name].push_back(value / parts);
     }
   }
@@ -93,11 +94,11 @@ Result<SizeLists> sizes_of_rank(const SizeLists& given, const std::string& optio
 }
 
 Result<Buckets> buckets_of(const CompileOptions& options, const ir::Module* whole, const ir::Module& module) {
-  Buckets out = NABLA_TRY(sizes_of_rank(NABLA_TRY(parse_sizes(options.buckets, kBucketsOption)), kBucketsOption, whole, module));
+  Buckets out = NABLA_TRY(sizes_of_rank(NABLA_TRY(parse_sizes(options.buckets, spelled(kBucketsOption))), kBucketsOption, whole, module));
   double combinations = 1;  // of many lists more than integers hold
   std::string product;
   for (auto& [name, bounds] : out) {
-    for (int64_t bound : bounds) (void)NABLA_TRY(ir::check_size(module.symbols, name, bound, kBucketsOption));
+    for (int64_t bound : bounds) (void)NABLA_TRY(ir::check_size(module.symbols, name, bound, spelled(kBucketsOption)));
     std::sort(bounds.begin(), bounds.end());
     bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
     const ir::Symbol& size = *symbol_of(module, name);
@@ -222,16 +223,16 @@ Result<std::vector<ir::Target>> targets_of(const CompileOptions& options, std::v
     out.push_back(std::move(target));
   }
   if (options.tf32 && !tf32)
-    return option_error("leave it out, or compile for a GPU: --target sm_80",
+    return option_error(fmt::format("leave it out, or compile for a GPU: {}", OptionName{"target", "sm_80"}),
                         "tf32 is for matrix products of GPUs, and no target is one: {}", list);
   if (const passes::Offload offload = options.pass_options.apply_strategy.offload; offload != passes::Offload::kNone && !gpu) {
-    Diagnostic d = error(Code::kBadOption, "offload={}: no target has a memory of its own beside the host's: {}",
-                         passes::option_text::print(offload), list);
-    d.help = "it is for programs that run on GPUs: --target sm_90a";
+    Diagnostic d = error(Code::kBadOption, "{}: no target has a memory of its own beside the host's: {}",
+                         OptionName{"offload", passes::option_text::print(offload)}, list);
+    d.help = fmt::format("it is for programs that run on GPUs: {}", OptionName{"target", "sm_90a"});
     return d;
   }
   if (!options.buckets.empty() && !gpu)
-    return option_error("leave them out, or compile for a GPU: --target sm_80",
+    return option_error(fmt::format("leave them out, or compile for a GPU: {}", OptionName{"target", "sm_80"}),
                         "buckets are for launches of GPUs, and no target is one: {}", list);
   if (tuned) return out;
   Diagnostic d = error(Code::kBadTuning, "the tuning file {} is for {}; nothing in it is for {}", options.tuning_file,
@@ -252,7 +253,7 @@ Result<ir::Module> simplify_module(const ir::Module& module, const ir::Target& t
 Result<Begun> begun(const ir::Module& module, const CompileOptions& options) {
   Begun out{module, {}, {}, {roles_in(module)}};
   split_steps(passes::default_steps(module.stage), options,
-              NABLA_TRY(parse_sizes(options.specialise, passes::kSpecialiseOption)), out.graph, out.lowering);
+              NABLA_TRY(parse_sizes(options.specialise, spelled(passes::kSpecialiseOption))), out.graph, out.lowering);
   return out;
 }
 
@@ -294,7 +295,7 @@ Result<LoweredSet> lower_set(const ir::Target& target, const ir::ProgramSet& set
     roles.push_back(roles_in(c.module));
     graph.clear(), lowering.clear();
     split_steps(passes::default_steps(c.module.stage), options,
-                NABLA_TRY(parse_sizes(options.specialise, passes::kSpecialiseOption)), graph, lowering);
+                NABLA_TRY(parse_sizes(options.specialise, spelled(passes::kSpecialiseOption))), graph, lowering);
     auto run =
         NABLA_TRY(passes::run_passes(c.module, take_through(graph, "partition"), ops::all_ops(), target, manager));
     append(out.passes, std::move(run.reports));

@@ -9,6 +9,7 @@
 #include "cli/driver/report_text.h"
 #include "passes/strategy/state_roles.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::driver {
 namespace {
@@ -18,8 +19,8 @@ using Json = nlohmann::ordered_json;
 Result<std::vector<std::string>> axes_of(const ir::Module& m, const std::string& given) {
   if (m.mesh() && !given.empty())
     return option_error("leave it out: ranks lie along the axes of the mesh",
-                        "--axes names axes for a module without a mesh; this one has mesh {}", m.mesh()->name);
-  if (!m.mesh()) return ir::axis_list("--axes", given.empty() ? "dp" : given);
+                        "{} names axes for a module without a mesh; this one has mesh {}", OptionName{"axes"}, m.mesh()->name);
+  if (!m.mesh()) return ir::axis_list(spelled({"axes"}), given.empty() ? "dp" : given);
   std::vector<std::string> out;
   for (const ir::MeshAxis& a : m.mesh()->axes)
     if (!a.temporal) out.push_back(a.name);
@@ -33,11 +34,11 @@ Result<std::vector<size_t>> data_axes_of(const ir::Module& m, const std::vector<
     auto at = std::find(axes.begin(), axes.end(), name);
     if (at == axes.end() && m.mesh() && m.mesh()->size_of(name) > 0)
       return option_error(fmt::format("axes of ranks are {}", fmt::join(axes, ", ")),
-                          "--data-axes: axis {} is temporal: no ranks lie along it", name);
+                          "{}: axis {} is temporal: no ranks lie along it", OptionName{"data-axes"}, name);
     if (at == axes.end()) {
       const std::string all = fmt::format("{}", fmt::join(axes, ", "));
       return option_error(fmt::format("axes of ranks are {}", all),
-                          "--data-axes: no axis of {} is `{}`{}", all, name, did_you_mean(name, axes));
+                          "{}: no axis of {} is `{}`{}", OptionName{"data-axes"}, all, name, did_you_mean(name, axes));
     }
     out.push_back(static_cast<size_t>(at - axes.begin()));
   }
@@ -64,7 +65,7 @@ Result<std::string> entry_of(const ir::Module& m, const std::string& wanted) {
   if (names.empty()) return option_error("give it one: entry NAME calls @FUNCTION", "the module has no entry, and nothing to plan");
   if (!wanted.empty() && !m.find_entry(wanted))
     return option_error(fmt::format("its entries are {}", fmt::join(names, ", ")),
-                        "--entry: the module has no entry `{}`{}", wanted, did_you_mean(wanted, names));
+                        "{}: the module has no entry `{}`{}", OptionName{"entry"}, wanted, did_you_mean(wanted, names));
   if (!wanted.empty()) return wanted;
   if (m.stage == ir::Stage::kTraced) {
     passes::StateRoles roles = NABLA_TRY(passes::roles_of_state(m));
@@ -72,7 +73,7 @@ Result<std::string> entry_of(const ir::Module& m, const std::string& wanted) {
       if (roles.trains[e]) return names[e];
   }
   if (names.size() == 1) return names[0];
-  Diagnostic d = error(Code::kBadOption, "no entry computes gradients: --entry says whose run is a step");
+  Diagnostic d = error(Code::kBadOption, "no entry computes gradients: {} says whose run is a step", OptionName{"entry"});
   d.help = fmt::format("there are {}", fmt::join(names, ", "));
   return d;
 }
@@ -213,7 +214,7 @@ std::string remarks_of(const PlanRow& r, bool is_alone, bool is_large) {
   if (!r.same_as.empty()) out += fmt::format("  same layouts as {}{}", r.same_as == "auto" ? "" : "zero ", r.same_as);
   if (r.host_bytes > 0)
     out += fmt::format("  {} of state in the host's memory, {} of copies", bytes_text(r.host_bytes), time_text(r.transfer_us));
-  return out + (is_large ? "  more than --max-bytes" : "");
+  return out + (is_large ? fmt::format("  more than {}", OptionName{"max-bytes"}) : std::string());
 }
 
 // Each once, in the order of the rows, with the meshes and stages for which it holds.

@@ -10,12 +10,13 @@
 #include "ir/module.h"
 #include "ir/target.h"
 #include "passes/lower/specialise.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::driver {
 
 /// Of report.json. A reader refuses any other.
 inline constexpr int kReportVersion = 5;
-inline constexpr const char* kAtOption = "--at";  ///< of nablac inspect: at which sizes a report is shown
+inline constexpr OptionName kAtOption{"at"};  ///< of nablac inspect: at which sizes a report is shown
 
 using passes::parse_sizes;
 using passes::SizeLists;

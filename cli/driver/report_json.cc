@@ -36,7 +36,7 @@ Status check_sizes(const Json& report, const SizeLists& sizes) {
     symbols.push_back(std::make_shared<const ir::Symbol>(std::move(symbol)));
   }
   for (const auto& [name, values] : sizes)
-    for (int64_t value : values) NABLA_TRY(ir::check_size(symbols, name, value, kAtOption));
+    for (int64_t value : values) NABLA_TRY(ir::check_size(symbols, name, value, spelled(kAtOption)));
   return Ok{};
 }
 

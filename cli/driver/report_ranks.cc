@@ -1,6 +1,7 @@
 #include "cli/driver/report_ranks.h"
 
 #include "cli/driver/report_text.h"
+#include "runtime/base/option_name.h"
 #include "runtime/format/rank_digits.h"
 
 namespace nabla::driver {
@@ -48,7 +49,7 @@ std::string ranks_text(const format::Bundle& bundle) {
   }
   for (uint32_t c = 0; c < bundle.classes().size(); ++c)
     out += class_text(ranks, *ranks.classes()->Get(c), bundle.classes()[c]);
-  return out + "\n--class NAME shows the report of one\n";
+  return out + fmt::format("\n{} shows the report of one\n", OptionName{"class", "NAME"});
 }
 
 }  // namespace nabla::driver

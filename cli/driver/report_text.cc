@@ -10,6 +10,7 @@
 
 #include "cli/driver/report_json.h"
 #include "ir/gpus.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::driver {
 
@@ -334,7 +335,7 @@ std::string symbol_text(const Json& s) {
 std::string gpu_line(const std::string& target, const std::string& gpus, const std::string& gpu, int multiprocessors, double copy_gbs) {
   std::string out = fmt::format("times are predicted for {} ({} multiprocessors, {:.0f} GB/s of memory)", gpu, multiprocessors, copy_gbs);
   if (target.starts_with("sm_") && gpus != gpu)
-    out += fmt::format("; the code runs on {}: compile with --target {}:GPU to name another", gpus, target);
+    out += fmt::format("; the code runs on {}: compile with {} to name another", gpus, OptionName{"target", target + ":GPU"});
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "cli/driver/begun.h"
 #include "cli/driver/spread.h"
 #include "passes/auto_shard/auto_shard.h"
+#include "runtime/base/option_name.h"
 #include "runtime/base/text.h"
 
 namespace nabla::driver {
@@ -101,7 +102,8 @@ Result<LoweredSet> searched_within(int64_t most, const ir::Target& target, Begun
                        "auto-shard: no layouts were found that need {} bytes on a rank; the last ones need {} ({} of state, {} of "
                        "temporaries)", most, last.all, last.state, last.all - last.state);
   if (!why.empty()) d.notes.push_back("by what the search counts: " + why);
-  d.help = "raise --max-bytes, cut the batch with --microbatches, or give up speed for memory with --remat-bytes";
+  d.help = fmt::format("raise {}, cut the batch with {}, or give up speed for memory with {}", OptionName{"max-bytes"},
+                       OptionName{"microbatches"}, OptionName{"remat-bytes"});
   return d;
 }
 
@@ -130,7 +132,7 @@ std::optional<Plain> quickest_along(const std::vector<std::string>& axes, const 
     Result<LoweredSet> made = lowered(target, module, plain);
     if (!made.ok() || bytes_of(*made).state > most_state) continue;
     const double us = predicted(*made);
-    if (!best || us < best->us) best = {std::move(*made), fmt::format("--data-axes {} --zero {}", along, zero), us};
+    if (!best || us < best->us) best = {std::move(*made), spelled_together({{"data-axes", along}, {"zero", std::to_string(zero)}}), us};
   }
   return best;
 }
@@ -205,8 +207,8 @@ Result<LoweredSet> lowered_by_search(const ir::Target& target, const ir::Module&
   Result<LoweredSet> made = quickest(target, module, options);
   if (made.ok() && options.deterministic)
     note(*made, ir::RemarkKind::kSearchedBits,
-         "bits are those of these layouts: a search for another mesh may find others, with other parts of sums; --layout takes the plan "
-         "of this one there");
+         fmt::format("bits are those of these layouts: a search for another mesh may find others, with other parts of sums; {} takes the "
+                     "plan of this one there", OptionName{"layout"}));
   return made;
 }
 

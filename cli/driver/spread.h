@@ -12,7 +12,7 @@ Result<ir::Module> with_mesh(const ir::Module& module, const std::vector<std::st
 /// The module with the mesh and the microbatches of the options. A temporal axis that it did not have is one of the data axes
 /// of `apply-strategy` from then on, in the options.
 Result<ir::Module> spread_over_mesh(const ir::Module& module, CompileOptions& options);
-/// E0901 with help where one of `given`, options as nablac spells them ("--zero"), is one that nothing of the module obeys under
+/// E0901 with help where one of `given`, names of options without dashes ("zero"), is one that nothing of the module obeys under
 /// `options`: of ranks without a mesh, of microbatches or of buckets without any.
 Status check_spread(const ir::Module& module, const CompileOptions& options, const std::vector<std::string>& given);
 /// Whether a leaf or a value of the module is laid out along the axis, or said to be the same along it.

@@ -216,7 +216,7 @@ Result<std::string> tune(const ir::Module& flat, const ir::OpTable& ops, const i
                          const std::function<void(const std::string&)>& progress) {
   if (target.is_cuda()) {
     Diagnostic d = error(Code::kBadOption, "nablac tune measures CPUs; {} is a GPU target", target.name);
-    d.help = "the runtime measures on the GPU when it loads a bundle; --gpu-records takes over what it found";
+    d.help = "the runtime measures on the GPU when it loads a bundle; nablac tune --gpu-records takes over what it found";
     return d;
   }
   std::map<std::string, GemmProblemOf<int64_t>> problems;

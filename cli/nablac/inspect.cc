@@ -123,13 +123,13 @@ Status run_inspect(InspectArgs& args, const Streams& streams) {
   }
   if (!args.html.empty()) {
     driver::PageInput page{std::filesystem::path(args.input).filename().string(), report, texts};
-    page.sizes = NABLA_TRY(driver::parse_sizes(args.at, driver::kAtOption));
+    page.sizes = NABLA_TRY(driver::parse_sizes(args.at, spelled(driver::kAtOption)));
     if (!args.profile.empty()) page.profile = NABLA_TRY(driver::profile_in(args.profile));
     std::string html = NABLA_TRY(driver::make_page(page));
     return format::write_file(args.html, html);
   }
   std::vector<driver::SizeLists> sizes;
-  for (const std::string& at : args.at) sizes.push_back(NABLA_TRY(driver::parse_sizes({at}, driver::kAtOption)));
+  for (const std::string& at : args.at) sizes.push_back(NABLA_TRY(driver::parse_sizes({at}, spelled(driver::kAtOption))));
   std::string text = args.json ? report + "\n" : NABLA_TRY(driver::report_text(report, sizes));
   streams.out << printable(text, "\n");
   return Ok{};

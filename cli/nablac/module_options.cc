@@ -42,9 +42,9 @@ void ModuleOptions::add_code(CLI::App& command) {
 
 void ModuleOptions::add_collectives(CLI::App& command) {
   add_bytes(command, "--max-comm-bytes", "fail when a rank sends more in a run of an entry",
-            [this](passes::Bytes most) { compile.max_comm_bytes = most, spread.note("--max-comm-bytes"); });
+            [this](passes::Bytes most) { compile.max_comm_bytes = most, spread.note("max-comm-bytes"); });
   spread.add(command, "--hoist-collectives", *passes::find_option("ops"));
-  auto no_overlap = [this] { compile.overlap = false, spread.note("--no-overlap"); };
+  auto no_overlap = [this] { compile.overlap = false, spread.note("no-overlap"); };
   command.add_flag_callback("--no-overlap", no_overlap, "wait for every collective, and every copy of state, where it starts")
       ->excludes(command.get_option("--overlap-bytes"))
       ->excludes(command.get_option("--prefetch"));

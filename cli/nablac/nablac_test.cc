@@ -314,12 +314,12 @@ TEST_F(Nablac, OptionsOfRanksNeedAMesh) {
   EXPECT_EQ(refused({one, "--mesh", "dp=2"}), "error[E0901]: --mesh: the module has no mesh");
   EXPECT_EQ(refused({one, "--mesh", "dp=2", "--zero", "3"}),
             "error[E0901]: --zero: the module has no mesh, and of the axes of --mesh dp=2 none is named along which the batch lies");
-  EXPECT_EQ(refused({one, "--mesh", "4"}), "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2, not `4`");
+  EXPECT_EQ(refused({one, "--mesh", "4"}), "error[E0901]: --mesh takes a size for every axis, not `4`");
   EXPECT_EQ(refused({many, "--prefetch", "-1"}), "error[E0901]: nablac: --prefetch: `-1` is not a whole number of at least 0");
   EXPECT_EQ(refused({many, "--mesh", "dp"}),
-            "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2, not `dp`");
+            "error[E0901]: --mesh takes a size for every axis, not `dp`");
   EXPECT_EQ(refused({many, "--mesh", "dp=2,"}),
-            "error[E0901]: --mesh takes a size for every axis, such as dp=4,tp=2; `dp=2,` ends with a comma");
+            "error[E0901]: --mesh takes a size for every axis; `dp=2,` ends with a comma");
   EXPECT_EQ(refused({many, "--mesh", "dp=2,dp=4"}), "error[E0901]: --mesh: axis dp is given twice");
   for (std::string axis : {"a+b", "d p", "a\nb", "?", "0", "d\xc3\xa9"}) {
     testing::internal::CaptureStderr();

@@ -20,7 +20,7 @@ void set_from_flag(passes::PassOptions& options, const passes::PassOption& optio
 CLI::Option* SpreadOptions::add(CLI::App& command, const std::string& flag, const passes::PassOption& option) {
   auto set = [this, flag, &option](const std::string& text) {
     set_from_flag(options_.pass_options, option, flag, text);
-    if (option.flag != passes::Flag::kProgram) note(flag);
+    if (option.flag != passes::Flag::kProgram) note(option.name);
   };
   std::string standard = option.default_value.empty() ? "" : fmt::format(" [{}]", option.default_value);
   return command.add_option_function<std::string>(flag, set, option.doc + standard);
@@ -76,7 +76,7 @@ void SpreadOptions::add_rules(CLI::App& command) {
             std::string& all = options_.pass_options.apply_strategy.layouts;
             for (const std::string& rule : rules)
               for (const std::string& one : rules_of(rule)) all += (all.empty() ? "" : ";") + one;
-            note("--layout");
+            note("layout");
           },
           "PATTERN=WORDS: a regular expression of names of state leaves, and a word per dimension: ,tp or tp, or dp+tp; "
           "`,tp allow_padding` where axes need not divide; `input ` before it: of inputs, by ENTRY.NAME; @FILE: a file of such "
@@ -114,16 +114,16 @@ void SpreadOptions::add_layouts(CLI::App& command) {
   add_options_of_passes(command, passes::Flag::kLayout);
   add_microbatches(command);
   command.add_flag_callback(
-      "--auto-shard", [this] { search("--auto-shard"); },
+      "--auto-shard", [this] { search("auto-shard"); },
       "choose what neither the program nor other options lay out, by the time that ranks would take; needs a mesh. With --max-bytes "
       "among those whose memory on a rank is no larger");
 }
 
 // A search may find that ranks along an axis cost more than they save: that is a note.
-void SpreadOptions::search(const std::string& flag) {
+void SpreadOptions::search(const std::string& option) {
   options_.pass_options.auto_shard.search = true;
   options_.pass_options.propagate.idle_axes = passes::IdleAxes::kNote;
-  note(flag);
+  note(option);
 }
 
 void SpreadOptions::add_microbatches(CLI::App& command) {
@@ -139,7 +139,7 @@ void SpreadOptions::add_all(CLI::App& command) {
       .add_option("--auto-shard-plan", plan_file_,
                   "--auto-shard, and write what was chosen to this file, and why: a line per leaf and input, which --layout @FILE takes")
       ->check(file_name())
-      ->each([this](const std::string&) { search("--auto-shard-plan"); });
+      ->each([this](const std::string&) { search("auto-shard-plan"); });
   add_options_of_passes(command, passes::Flag::kRanks);
 }
 

@@ -39,16 +39,16 @@ class SpreadOptions {
   /// Writes the file of --auto-shard-plan, if it was given.
   Status write_plan(const std::vector<passes::PassReport>& reports) const;
   const std::string& plan_file() const { return plan_file_; }
-  void note(const std::string& flag) { given_.push_back(flag); }
+  void note(const std::string& option) { given_.push_back(option); }
   /// E0901 if an option is given that has no effect on the module.
   Status check(const ir::Module& module) const;
 
  private:
-  void search(const std::string& flag);
+  void search(const std::string& option);
 
   driver::CompileOptions& options_;
   std::string plan_file_;
-  std::vector<std::string> given_;  // but for --mesh and --microbatches
+  std::vector<std::string> given_;  // names of options without dashes, but for mesh and microbatches
 };
 
 }  // namespace nabla::cli

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "codegen/compiler_messages.h"
+#include "runtime/base/option_name.h"
 #include "runtime/base/text.h"
 #include "runtime/format/file.h"
 
@@ -74,8 +75,9 @@ std::optional<Diagnostic> short_of(const std::string& log, const std::string& ho
   }
   Diagnostic d = error(Code::kOutOfMemory, "{} had not what it needs: {}", compiler, std::strerror(problem));
   d.notes = first_lines(log, kMostLogLines);
-  d.help = problem == ENOMEM ? "close other programs, or raise the limit of memory; fewer --jobs need less"
-                             : "raise the limits of processes and open files (ulimit -u, ulimit -n), or use fewer --jobs";
+  const std::string jobs = spelled({"jobs"});
+  d.help = problem == ENOMEM ? "close other programs, or raise the limit of memory; fewer " + jobs + " need less"
+                             : "raise the limits of processes and open files (ulimit -u, ulimit -n), or use fewer " + jobs;
   return d;
 }
 

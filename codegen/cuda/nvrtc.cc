@@ -21,6 +21,7 @@
 #include "codegen/cuda/occupancy.h"
 #include "codegen/cuda/ptxas_log.h"
 #include "codegen/workspace.h"
+#include "runtime/base/option_name.h"
 #include "runtime/base/text.h"
 
 namespace nabla::codegen {
@@ -238,7 +239,7 @@ Diagnostic refused(const Unit& unit, const NvrtcLibrary& nvrtc, const ir::Target
   if (unit.killed) {
     d.message =
         fmt::format("NVRTC {} was killed while it compiled {} for {}", nvrtc.version(), unit.source->name, target.name);
-    d.help = "by somebody, or for want of memory: fewer --jobs need less";
+    d.help = fmt::format("by somebody, or for want of memory: fewer {} need less", OptionName{"jobs"});
     return d;
   }
   d.notes = first_lines(log.messages, kMostLogLines);

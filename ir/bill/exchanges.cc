@@ -7,6 +7,7 @@
 #include "ir/cost/exchange.h"
 #include "ir/op_def.h"
 #include "ir/typed.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::ir {
 namespace {
@@ -168,7 +169,8 @@ Status check_exchanges(const Module& local, int64_t most) {
     const std::string source = place_of(by->location);
     d.notes.push_back(fmt::format("{} of them in {} of {} along {}{}", largest, by->op, by->of, str(by->axes),
                                   source.empty() ? "" : " at " + source));
-    d.help = "raise --max-comm-bytes, or lay the program out otherwise: nablac plan compares, nablac inspect lists what is sent";
+    d.help = fmt::format("raise {}, or lay the program out otherwise: nablac plan compares, nablac inspect lists what is sent",
+                         OptionName{"max-comm-bytes"});
     return d;
   }
   return Ok{};

@@ -10,6 +10,7 @@
 #include "passes/shard/layout.h"
 #include "passes/shard/propagate.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 namespace {
@@ -71,15 +72,15 @@ Result<ir::Module> auto_shard(const ir::Module& module, PassContext& context) {
   const AutoShardOptions& options = context.options.auto_shard;
   if (!options.search) return module;
   if (!module.mesh()) {
-    Diagnostic d = error(Code::kBadOption, "auto-shard: the module has no mesh over which it could be laid out");
-    d.help = "give one: --mesh dp=2,tp=4";
-    return d;
+    return option_error(fmt::format("give one: {}", OptionName{"mesh", "dp=2,tp=4"}),
+                        "{}: the module has no mesh over which it could be laid out", OptionName{"auto-shard"});
   }
   SearchLimits limits;
   if (options.max_bytes) limits.state = static_cast<double>(options.max_bytes->count);
   if (options.max_memory) limits.memory = static_cast<double>(options.max_memory->count);
   if (limits.state < kNever && limits.memory < kNever)
-    return option_error("leave max-bytes out", "auto-shard: max-bytes and max-memory: the latter counts the state, too");
+    return option_error(fmt::format("leave {} out", OptionName{"max-bytes"}),
+                        "auto-shard: max-bytes and max-memory are given, and the latter counts the state, too");
   ir::Target target = context.target;
   if (!options.target.empty()) {
     ir::Target named = NABLA_TRY(ir::find_target(options.target));

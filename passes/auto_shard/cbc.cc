@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "runtime/base/option_name.h"
+
 namespace nabla::passes {
 namespace {
 
@@ -54,7 +56,7 @@ const Cbc& library() {
 
 Diagnostic missing(const std::string& problem) {
   Diagnostic d = error(Code::kMissingLibrary, "the search for layouts needs CBC, a solver of integer programs: {}", problem);
-  d.help = "install Debian's coinor-libcbc3, or give layouts by --layout";
+  d.help = fmt::format("install Debian's coinor-libcbc3, or give layouts by {}", OptionName{"layout"});
   return d;
 }
 
@@ -91,8 +93,9 @@ Result<std::vector<double>> solve(const IntegerProgram& program) {
   if (cbc.is_infeasible(model.get())) return std::vector<double>();
   const double* best = cbc.best(model.get());
   if (!best) {
-    Diagnostic d = error(Code::kOverBudget, "auto-shard: CBC has found no layouts under the limit of bytes in {} s", kSeconds);
-    d.help = "allow some more bytes, or lay some values out by --layout, which leaves fewer choices";
+    Diagnostic d = error(Code::kOverBudget, "{}: CBC has found no layouts under the limit of bytes in {} s", OptionName{"auto-shard"},
+                         kSeconds);
+    d.help = fmt::format("allow some more bytes, or lay some values out by {}, which leaves fewer choices", OptionName{"layout"});
     return d;
   }
   return std::vector<double>(best, best + columns);

@@ -8,6 +8,7 @@
 #include "ir/typed.h"
 #include "passes/auto_shard/layout_states.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 namespace {
@@ -51,9 +52,9 @@ class Search {
 
   Result<FoundLayouts> run() {
     if (axes_.size() > kMostAxes)
-      return option_error("give a mesh with fewer, such as --mesh dp=2,tp=4",
-                          "auto-shard: layouts are searched along {} axes at most; mesh {} has {} of more than one rank", kMostAxes,
-                          mesh_.name, axes_.size());
+      return option_error(fmt::format("give a mesh with fewer, such as {}", OptionName{"mesh", "dp=2,tp=4"}),
+                          "{}: layouts are searched along {} axes at most; mesh {} has {} of more than one rank", OptionName{"auto-shard"},
+                          kMostAxes, mesh_.name, axes_.size());
     add_stored();
     add_clusters();
     if (counts_kept_)

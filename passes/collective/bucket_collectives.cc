@@ -183,7 +183,7 @@ class Bucketing {
   int64_t kept_by(ValueId id, int depth) const {
     if (makers_[id] < 0) return 0;
     const Node& n = f_.nodes[static_cast<size_t>(makers_[id])];
-    if (depth == 0 || !(n.operands.empty() || n.op->traits.elementwise || n.op->name == "broadcast_in_dim")) return bytes_of(f_, id);
+    if (depth == 0 || !(n.operands.empty() || n.op->traits.elementwise || n.op->form == ir::OpForm::kBroadcast)) return bytes_of(f_, id);
     int64_t out = 0;
     for (ValueId from : n.operands) out += kept_by(from, depth - 1);
     return std::min(out, bytes_of(f_, id));

@@ -38,7 +38,7 @@ class Creation {
   void add(ValueId id, const OwnPart& part, std::map<ValueId, OwnPart>& out) const {
     out.emplace(id, part);
     for (const Node* user : users_[id])
-      if (user->op->name == "convert") add(user->results[0], part, out);
+      if (user->op->form == ir::OpForm::kConvert) add(user->results[0], part, out);
   }
 
  private:
@@ -46,7 +46,7 @@ class Creation {
     std::optional<OwnPart> out;
     for (const Node* user : users_[id]) {
       std::optional<OwnPart> part = !user                         ? std::nullopt
-                                    : user->op->name == "convert" ? part_of_users(user->results[0], axes)
+                                    : user->op->form == ir::OpForm::kConvert ? part_of_users(user->results[0], axes)
                                                                   : own_part(*user, axes);
       if (!part || (out && !(*out == *part))) return std::nullopt;
       out = std::move(part);
@@ -55,7 +55,7 @@ class Creation {
   }
   // Is the node a section at coordinate(axes) * size, for the axes of the sum in some order?
   std::optional<OwnPart> own_part(const Node& n, Axes axes) const {
-    if (n.op->rank_rule != ir::RankRule::kSection) return std::nullopt;
+    if (n.op->form != ir::OpForm::kSection) return std::nullopt;
     int64_t dim = n.attrs.get_int("axis");
     const ir::Shape& range = n.attrs.get_shape("range");
     const Dim& whole = f_.type(n.operands[0]).shape[static_cast<size_t>(dim)];
@@ -97,7 +97,7 @@ Result<ir::Module> create_reduce_scatters(const ir::Module& module, PassContext&
     for (const Node& n : cut->nodes) {
       copy.builder().set_location(n.location);
       auto sum = is_shared_sum(n) ? parts.find(n.results[0]) : parts.end();
-      auto section = n.op->rank_rule == ir::RankRule::kSection ? parts.find(n.operands[0]) : parts.end();
+      auto section = n.op->form == ir::OpForm::kSection ? parts.find(n.operands[0]) : parts.end();
       if (sum != parts.end()) {
         ir::Attrs attrs = n.attrs;
         attrs.set("axes", sum->second.axes);

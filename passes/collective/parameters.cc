@@ -9,7 +9,7 @@ using ir::Function;
 using ir::Node;
 
 bool brings(const Node& n) {
-  return n.operands.size() == 1 && (n.op->category == "movement" || n.op->name == "convert") && n.op->name != "copy";
+  return n.operands.size() == 1 && (n.op->category == "movement" || n.op->form == ir::OpForm::kConvert) && n.op->form != ir::OpForm::kCopy;
 }
 
 std::optional<Origin> with_step(std::optional<Origin> from, const ir::OpDef* op, ir::Attrs attrs) {

@@ -51,7 +51,7 @@ class RankSections {
   std::optional<Earlier> before_reshape(ValueId id, const Cut& cut) const {
     if (makers_[id] < 0) return std::nullopt;
     const Node& n = f_.nodes[static_cast<size_t>(makers_[id])];
-    if (n.op->name != "reshape") return std::nullopt;
+    if (n.op->form != ir::OpForm::kReshape) return std::nullopt;
     const ir::Factors factors = n.op->factors(typed(f_, n));
     const std::vector<int>& own = factors.results[0][cut.dim];
     for (size_t d = 0; own.size() == 1 && d < factors.operands[0].size(); ++d) {
@@ -65,31 +65,19 @@ class RankSections {
   }
 
  private:
-  // An integer scalar as a size; truth as 0 and 1. What its operands are is known.
+  // An integer scalar as a size; truth as 0 and 1.
   std::optional<Dim> number(const Node& n) const {
-    const std::string& op = n.op->name;
-    auto operand = [&](size_t i) { return numbers_[n.operands[i]]; };
-    if (op == "lt") return less(operand(0), operand(1));
     const ir::Type& type = f_.type(n.results[0]);
-    if (!is_integer(type.dtype) || !type.shape.empty()) return std::nullopt;
-    std::optional<Dim> out;
-    if (op == "constant") out = Dim(n.attrs.get_literal("value").get_i(0));
-    if (op == "axis_index") out = rank_.coordinate(n.attrs.get_axes("axes"));
-    if (op == "convert" || op == "reshape") out = operand(0);
-    if (op == "select" && operand(0) && operand(0)->is_static()) out = operand(operand(0)->is(0) ? 2 : 1);
-    bool both = (op == "mul" || op == "add" || op == "sub") && operand(0) && operand(1);
-    if (both) out = op == "mul" ? *operand(0) * *operand(1) : op == "add" ? *operand(0) + *operand(1) : *operand(0) - *operand(1);
-    return out && fits(*out, type.dtype) ? out : std::nullopt;
+    if (n.op->as_size == nullptr || !type.shape.empty() || is_float(type.dtype)) return std::nullopt;
+    ir::SizeContext context{n.attrs, {}, [&](const ir::Axes& axes) { return rank_.coordinate(axes); }};
+    for (ValueId id : n.operands) context.operands.push_back(numbers_[id]);
+    const std::optional<Dim> out = n.op->as_size(context);
+    return out && (type.dtype == DType::kBool || fits(*out, type.dtype)) ? out : std::nullopt;
   }
   // Does the number keep its value in the dtype? Of narrow ones nobody makes indices.
   static bool fits(const Dim& d, DType dtype) {
     ir::Interval range = d.bounds();
     return bytes_of(dtype) >= 4 && range.min >= (is_unsigned(dtype) ? 0 : INT32_MIN) && range.max <= INT32_MAX;
-  }
-  static std::optional<Dim> less(const std::optional<Dim>& a, const std::optional<Dim>& b) {
-    if (!a || !b) return std::nullopt;
-    if (Dim::less_equal(*b, *a).value_or(false)) return Dim(0);
-    return Dim::less_equal(*a + 1, *b).value_or(false) ? std::optional<Dim>(1) : std::nullopt;
   }
 
   const ir::Function& f_;

@@ -69,10 +69,10 @@ class Products {
 
   // result + broadcast(bias): one value per column, in one matrix; of 8-bit floats the library takes none in f32.
   bool take_bias(const ir::Node& n, ir::ValueId result, const ir::GemmProblem& problem, Product& out) const {
-    if (n.op->name != "add" || out.bias >= 0 || !problem.batch.is(1) || problem.dtype_c == DType::kF32) return false;
+    if (n.op->form != ir::OpForm::kAdd || out.bias >= 0 || !problem.batch.is(1) || problem.dtype_c == DType::kF32) return false;
     ir::ValueId other = n.operands[n.operands[0] == result ? 1 : 0];
     const ir::Node* spread = makers_[other] < 0 ? nullptr : &f_.nodes[makers_[other]];
-    if (!spread || spread->op->name != "broadcast_in_dim") return false;
+    if (!spread || spread->op->form != ir::OpForm::kBroadcast) return false;
     const ir::Type &bias = f_.type(spread->operands[0]), &type = f_.type(result);
     if (bias.rank() != 1 || !(bias.shape[0] == problem.n) || !(type.shape.back() == problem.n)) return false;
     if (spread->attrs.get_ints("dims") != ir::Ints{type.rank() - 1}) return false;
@@ -82,13 +82,13 @@ class Products {
 
   // result + a value of its type that lies in memory anyway: not what the addition could compute on its way.
   bool take_addend(const ir::Node& n, ir::ValueId result, Product& out) const {
-    if (n.op->name != "add" || out.addend >= 0) return false;
+    if (n.op->form != ir::OpForm::kAdd || out.addend >= 0) return false;
     ir::ValueId other = n.operands[n.operands[0] == result ? 1 : 0], from = other;
     bool shared = uses_[other] > 1;
     while (makers_[from] >= 0 && f_.nodes[makers_[from]].op->lower == ir::Lowering::kView)
       from = f_.nodes[makers_[from]].operands[0], shared |= uses_[from] > 1;
     const ir::Node* maker = makers_[from] < 0 ? nullptr : &f_.nodes[makers_[from]];
-    if (maker && (maker->operands.empty() || maker->op->name == "broadcast_in_dim")) return false;
+    if (maker && (maker->operands.empty() || maker->op->form == ir::OpForm::kBroadcast)) return false;
     if (maker && maker->op->lower == ir::Lowering::kAccess && !shared) return false;
     out.addend = other;
     return true;

@@ -7,6 +7,7 @@
 #include "ir/library/call.h"
 #include "passes/lower/in_place.h"
 #include "passes/rewrite.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 namespace {
@@ -488,9 +489,10 @@ Status check_arena(const ir::Module& m, const ir::MemoryPlan& plan, std::optiona
   if (most == kMaxArrayBytes)
     d.help = "shrink the program, or give its sizes smaller upper bounds";
   else
-    d.help = fmt::format("raise --max-bytes, {}{}give up speed for memory with --remat-bytes, or shrink the program",
-                         scratch > 0 ? "do without the library's working memory (--no-library), " : "",
-                         m.mesh() ? "lay the program out otherwise (nablac plan compares), " : "");
+    d.help = fmt::format(
+        "raise {}, {}{}give up speed for memory with {}, or shrink the program", OptionName{"max-bytes"},
+        scratch > 0 ? fmt::format("do without the library's working memory ({}), ", OptionName{"no-library"}) : std::string(),
+        m.mesh() ? "lay the program out otherwise (nablac plan compares), " : "", OptionName{"remat-bytes"});
   return d;
 }
 

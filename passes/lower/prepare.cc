@@ -46,7 +46,7 @@ ir::DotSides sides_of(const ir::Function& f, const ir::Node& dot) {
 Merged side_of(const ir::Function& f, ir::ValueId operand, const ir::DotSide& side, const std::vector<int>& makers, bool bytes_multiply,
                FunctionCopy& copy) {
   const ir::Node* maker = makers[operand] < 0 ? nullptr : &f.nodes[makers[operand]];
-  bool widens = bytes_multiply && maker && maker->op->name == "convert";
+  bool widens = bytes_multiply && maker && maker->op->form == ir::OpForm::kConvert;
   const DType from = widens ? f.type(maker->operands[0]).dtype : DType::kF32;
   if (!is_float(from) || bytes_of(from) > 1) return merge(copy.at(operand), side);
   Merged out = merge(copy.at(maker->operands[0]), side);

@@ -11,6 +11,7 @@
 #include "ir/library/gemm.h"
 #include "passes/lower/plan_memory.h"
 #include "passes/rewrite.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 namespace {
@@ -305,9 +306,10 @@ Result<ir::Module> recompute(const ir::Module& module, PassContext& context) {
                            "entry `{}` needs {} bytes ({} of state, {} of temporaries; least found) even where values "
                            "are computed again, {} are allowed",
                            e.name, state + least, state, least, allowed);
-      d.help =
-          "the search for this budget found nothing smaller, which is no proof that there is nothing; allow more with "
-          "--remat-bytes, or shrink the program";
+      d.help = fmt::format(
+          "the search for this budget found nothing smaller, which is no proof that there is nothing; allow more with {}, or shrink "
+          "the program",
+          OptionName{"remat-bytes"});
       return d;
     }
   }

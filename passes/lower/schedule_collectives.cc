@@ -10,6 +10,7 @@
 #include "passes/lower/prefetch.h"
 #include "passes/rewrite.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 namespace {
@@ -207,7 +208,7 @@ Result<ir::Module> schedule_collectives(const ir::Module& given, PassContext& co
   const ScheduleCollectivesOptions& options = context.options.schedule_collectives;
   const std::optional<int64_t> ahead = options.prefetch;
   if (!options.overlap && ahead)
-    return option_error("leave --prefetch or --no-overlap out",
+    return option_error(fmt::format("leave {} or {} out", OptionName{"prefetch"}, OptionName{"no-overlap"}),
                         "schedule-collectives: prefetch is for collectives that overlap; overlap is false");
   if (!options.overlap) return given;
   const ir::Module module = ahead ? NABLA_TRY(with_prefetch(given, *ahead, context)) : given;

@@ -7,6 +7,7 @@
 #include "ir/op_def.h"
 #include "ir/symbols.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 namespace {
@@ -84,7 +85,7 @@ Result<ir::Module> specialise(const ir::Module& module, PassContext& context) {
   SizeLists lists = context.options.specialise.sizes;
   if (lists.empty()) return module;
   for (auto& [name, values] : lists) {
-    for (int64_t value : values) (void)NABLA_TRY(ir::check_size(module.symbols, name, value, kSpecialiseOption));
+    for (int64_t value : values) (void)NABLA_TRY(ir::check_size(module.symbols, name, value, spelled(kSpecialiseOption)));
     std::set<int64_t> seen;
     std::erase_if(values, [&](int64_t value) { return !seen.insert(value).second; });
   }

@@ -2,10 +2,11 @@
 #pragma once
 
 #include "passes/pass.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 
-inline constexpr const char* kSpecialiseOption = "--specialize";  ///< of nablac, whose sizes the pass gets
+inline constexpr OptionName kSpecialiseOption{"specialize"};  ///< of nablac, whose sizes the pass gets
 
 /// Adds a variant "NAME[batch=8,len=1]" after all entries, for every entry that uses one of the symbols of option
 /// `sizes` and every combination of their values; at most 64 of an entry. Without the option nothing changes. Functions

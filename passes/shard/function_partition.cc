@@ -196,7 +196,7 @@ class FunctionPartition {
 
   // Uneven shards are as long as those of the padded array.
   void same_shards(const Node& n) {
-    Layout layout = declared(n.op->rank_rule == ir::RankRule::kPad ? n.operands[0] : n.results[0]);
+    Layout layout = declared(n.op->form == ir::OpForm::kPad ? n.operands[0] : n.results[0]);
     set(n.results[0], laid_out(n.operands[0], layout), layout);
   }
 
@@ -352,7 +352,7 @@ class FunctionPartition {
 
   // Reports a reshape whose dimensions the shards do not divide: its operand is gathered, and all ranks repeat the work.
   void say_what_a_reshape_gathers(const Node& n, const Factors& factors, const std::vector<Axes>& axes) {
-    if (n.op->name != "reshape") return;
+    if (n.op->form != ir::OpForm::kReshape) return;
     const Layout to = layout(factors.operands[0], factors, axes), wanted = declared(n.results[0]);
     for (size_t d = 0; d < to.dims.size(); ++d) {
       Axes lost = without_time(parts_[n.operands[0]].layout.dims[d]);

@@ -52,7 +52,7 @@ std::optional<Function> part_of(Function f, const std::vector<Layout>& params, c
 
 ir::Attrs with_reference_of_part(const Node& n, const std::vector<Layout>& operands, const std::vector<Layout>& results,
                                  ir::Attrs attrs, const std::string& function, PartitionContext& context) {
-  if (n.op->name != "custom_call") return attrs;
+  if (n.op->form != ir::OpForm::kCustomCall) return attrs;
   const ir::FunctionRefs references = attrs.get_functions("reference");
   for (const char* name : {"reference", "vjp"}) attrs.set(name, ir::FunctionRefs());
   const Function* whole = references.empty() ? nullptr : context.sharded.find(references[0].name);

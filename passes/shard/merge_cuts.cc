@@ -31,7 +31,7 @@ struct Makers {
   std::optional<Range> range(ValueId id) const {
     if (producers[id] < 0) return std::nullopt;
     const Node& n = f.nodes[producers[id]];
-    if (n.op->rank_rule != ir::RankRule::kSlice || !f.type(n.operands[0]).is_static()) return std::nullopt;
+    if (n.op->form != ir::OpForm::kSlice || !f.type(n.operands[0]).is_static()) return std::nullopt;
     Range out{n.operands[0], n.attrs.get_ints("starts"), n.attrs.get_ints("limits")};
     const ir::Shape& shape = f.type(out.x).shape;
     for (size_t d = 0; d < shape.size(); ++d) {
@@ -54,7 +54,7 @@ struct Pad {
   Ints low, high;
 };
 std::optional<Pad> pad_of_slice(const Makers& m, const Node& n) {
-  if (n.op->rank_rule != ir::RankRule::kPad) return std::nullopt;
+  if (n.op->form != ir::OpForm::kPad) return std::nullopt;
   std::optional<Range> r = m.range(n.operands[0]);
   if (!r) return std::nullopt;
   Pad out{r->x, n.attrs.get_ints("low"), n.attrs.get_ints("high")};
@@ -80,7 +80,7 @@ struct Roll {
   int64_t by;
 };
 std::optional<Roll> roll_of(const Makers& m, const Node& n) {
-  if (n.op->rank_rule != ir::RankRule::kConcatenate || n.operands.size() != 2) return std::nullopt;
+  if (n.op->form != ir::OpForm::kConcatenate || n.operands.size() != 2) return std::nullopt;
   auto axis = static_cast<size_t>(n.attrs.get_int("axis"));
   std::optional<Range> end = m.range(n.operands[0]), begin = m.range(n.operands[1]);
   if (!end || !begin || end->x != begin->x || !m.lies_along(end->x, axis)) return std::nullopt;
@@ -116,7 +116,7 @@ std::shared_ptr<const ir::Module> merge_cuts(const ir::Module& flat, const ir::M
   bool any = false;
   for (size_t i = 0; i < flat.functions.size(); ++i) {
     const Function& f = *flat.functions[i];
-    auto cuts = [](const Node& n) { return n.op->rank_rule == ir::RankRule::kPad || n.op->rank_rule == ir::RankRule::kConcatenate; };
+    auto cuts = [](const Node& n) { return n.op->form == ir::OpForm::kPad || n.op->form == ir::OpForm::kConcatenate; };
     if (std::none_of(f.nodes.begin(), f.nodes.end(), cuts)) continue;
     Makers makers{f, *sharded.functions[i], ir::producers(f)};
     FunctionCopy copy(f, context.ops, &flat);

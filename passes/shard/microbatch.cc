@@ -12,6 +12,7 @@
 #include "passes/shard/layout.h"
 #include "passes/shard/parts.h"
 #include "passes/shard/separable_positions.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 namespace {
@@ -51,8 +52,8 @@ Diagnostic inseparable(const Node& n, const ir::MeshAxis& axis, const std::strin
   Diagnostic d = error(Code::kBadSharding, "{} is not separable along the temporal axis {} of {} microbatches: {}",
                        n.op->name, axis.name, axis.size, why);
   d.location = n.location;
-  d.help = fmt::format("compute it of each microbatch alone, or do without microbatches: neither --microbatches nor {} in layouts",
-                       axis.name);
+  d.help = fmt::format("compute it of each microbatch alone, or do without microbatches: neither {} nor {} in layouts",
+                       OptionName{"microbatches"}, axis.name);
   return d;
 }
 
@@ -145,7 +146,7 @@ class MicrobatchLoop {
     std::vector<bool> gathered(f_.values.size(), false), outside(f_.values.size(), false);
     for (const Node& n : f_.nodes) {
       bool follows = std::any_of(n.operands.begin(), n.operands.end(), [&](ValueId id) { return gathered[id]; });
-      bool moves = follows && (is_cheap(n) || n.op->name == "convert");
+      bool moves = follows && (is_cheap(n) || n.op->form == ir::OpForm::kConvert);
       for (ValueId id : n.results) gathered[id] = time_of(n) == kBefore && (ir::is_collective(n, CollectiveKind::kAllGather) || moves);
     }
     for (ValueId id : f_.results) outside[id] = true;
@@ -208,7 +209,7 @@ class MicrobatchLoop {
   // A part of a value, or of a tensor that follows from where its elements stand, that lies in the whole as a
   // microbatch lies in the batch.
   bool is_sliced(const Node& n) const {
-    if (n.op->rank_rule == ir::RankRule::kSection) {
+    if (n.op->form == ir::OpForm::kSection) {
       const Shape& range = n.attrs.get_shape("range");
       return !mentions(range[1], name_) && first_of(range[0], range[1], name_).has_value();
     }
@@ -308,7 +309,7 @@ class MicrobatchLoop {
     if (time_of(n) != kInside || !mentions(n.attrs, name_)) return;
     outer_.set_location(n.location);
     ir::Attrs attrs = n.attrs;
-    if (n.op->rank_rule == ir::RankRule::kSection) {
+    if (n.op->form == ir::OpForm::kSection) {
       Shape range = n.attrs.get_shape("range");
       range = {*first_of(range[0], range[1], name_), range[1] * count_};
       attrs.set("range", range);
@@ -430,8 +431,8 @@ std::optional<Diagnostic> put_together(const Function& sharded, const ir::MeshAx
                                                         ir::describe_value(sharded, n.operands[0])));
       const ir::Axes ranks = without(from.dims[d], axis.name);
       out.help = fmt::format("lay dimension {} out as the operand lies{}, or leave it open; or do without microbatches: neither "
-                             "--microbatches nor {} in layouts",
-                             d, ranks.empty() ? "" : ", along " + ir::str(ranks), axis.name);
+                             "{} nor {} in layouts",
+                             d, ranks.empty() ? "" : ", along " + ir::str(ranks), OptionName{"microbatches"}, axis.name);
       return out;
     }
   }

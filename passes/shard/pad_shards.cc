@@ -135,10 +135,10 @@ class PaddedFunction {
   }
   // A slice reads the same elements where padding follows them; false for other ops, and where its end is not known.
   bool from_elements(const Node& n) {
-    if (n.op->rank_rule != ir::RankRule::kSlice && n.op->rank_rule != ir::RankRule::kSection) return false;
+    if (n.op->form != ir::OpForm::kSlice && n.op->form != ir::OpForm::kSection) return false;
     ir::Attrs attrs = n.attrs;
     const Shape &own = f_.type(n.operands[0]).shape, padded = dims_.shape(index_, n.operands[0]);
-    if (n.op->rank_rule == ir::RankRule::kSlice) {
+    if (n.op->form == ir::OpForm::kSlice) {
       ir::Ints limits = attrs.get_ints("limits");
       for (size_t d = 0; d < limits.size(); ++d) {
         if (limits[d] != -1 || own[d] == padded[d]) continue;

@@ -41,7 +41,7 @@ bool draws_alike_when_longer(const ir::TypedOp& op, const Factors& factors, int 
   const ir::Attr* whole = op.attrs.find("whole");
   if (!whole) return true;
   bool placed = !std::get<ir::Shape>(*whole).empty();
-  return !placed && (op.op.name == "iota" || has_factor({factors.results[0][0]}, factor));
+  return !placed && (op.op.form == ir::OpForm::kIota || has_factor({factors.results[0][0]}, factor));
 }
 
 // Does zero (or the other combiner's identity) in an operand along the factor add nothing to the result?
@@ -77,7 +77,7 @@ bool is_looked_up(const ir::TypedOp& op, const Factors& factors, int factor) {
 PaddedFactor padded_factor(const ir::TypedOp& op, const Factors& factors, int factor) {
   const Factors::Factor& f = factors.factors[static_cast<size_t>(factor)];
   const RankRule rule = op.op.rank_rule;
-  if (op.op.traits.side_effect || op.op.name == "custom_call" || op.op.manual || !is_major(factors, factor)) return {};
+  if (op.op.traits.side_effect || op.op.form == ir::OpForm::kCustomCall || op.op.manual || !is_major(factors, factor)) return {};
   if (is_looked_up(op, factors, factor)) return {How::kClamp};
   if (rule == RankRule::kArgmax || rule == RankRule::kArgmin) {
     bool along = any_has(factors.operands, factor) && !any_has(factors.results, factor);
@@ -104,7 +104,7 @@ Dim with_padding(const Dim& extent, int64_t shards) {
 }
 
 bool meets_padding(const Function& f, const Node& n, const ir::Mesh& mesh) {
-  if (n.op->rank_rule != RankRule::kPad && n.op->rank_rule != RankRule::kSlice) return false;
+  if (n.op->form != ir::OpForm::kPad && n.op->form != ir::OpForm::kSlice) return false;
   auto uneven = [&](ValueId id) {
     const ir::Value& v = f.values[id];
     for (size_t d = 0; v.sharding && d < v.type.shape.size(); ++d)
@@ -127,7 +127,8 @@ std::vector<Layout> layouts_that_are_read(const Function& f) {
     for (ValueId id : n->results)
       for (size_t d = 0; d < out[id].dims.size(); ++d)
         if (whole[id][d] && !parts[id][d]) out[id].dims[d].clear();
-    const bool passes = n->op->name == "copy" || n->op->layout_role == ir::LayoutRole::kShard || n->op->rank_rule == RankRule::kSlice;
+    const ir::OpForm form = n->op->form;
+    const bool passes = form == ir::OpForm::kCopy || form == ir::OpForm::kSlice || n->op->layout_role == ir::LayoutRole::kShard;
     for (ValueId id : n->operands)
       for (size_t d = 0; d < out[id].dims.size(); ++d)
         (passes && out[n->results[0]].dims[d].empty() ? whole : parts)[id][d] = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/op_def.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 namespace {
@@ -41,7 +42,7 @@ std::optional<Diagnostic> check_gathered(const ir::Function& f, const ir::Node& 
                        why, name, all, most);
   d.location = n.location;
   d.notes.push_back(ir::describe_value(f, id));
-  d.help = fmt::format("lay {} out along other dimensions before it, or raise max-gather-bytes", name);
+  d.help = fmt::format("lay {} out along other dimensions before it, or raise {}", name, OptionName{"max-gather-bytes"});
   return d;
 }
 

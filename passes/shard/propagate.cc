@@ -12,6 +12,7 @@
 #include "passes/shard/partition.h"
 #include "passes/shard/propagation.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 namespace {
@@ -115,10 +116,13 @@ Status check_idle_axes(const ir::Module& sharded, PassContext& context) {
     const std::string what =
         fmt::format("axis {}: nothing is sharded over it, so that its {} ranks all compute the same", a.name, a.size);
     if (context.options.propagate.idle_axes == IdleAxes::kError)
-      return option_error(fmt::format("give {} 1 rank, or let its ranks share the work by layouts, data axes or auto-shard; "
-                                      "--allow-idle-axes compiles it as it is", a.name),
-                          "--mesh: {}", what);
-    context.remarks.push_back({ir::RemarkKind::kIdleAxis, a.name, what + "; layouts, data axes or auto-shard let them share the work"});
+      return option_error(fmt::format("give {} 1 rank, or let its ranks share the work by {}, {} or {}; {} compiles it as it is", a.name,
+                                      OptionName{"layout"}, OptionName{"data-axes"}, OptionName{"auto-shard"},
+                                      OptionName{"allow-idle-axes"}),
+                          "{}: {}", OptionName{"mesh"}, what);
+    context.remarks.push_back({ir::RemarkKind::kIdleAxis, a.name,
+                               fmt::format("{}; {}, {} or {} let them share the work", what, OptionName{"layout"}, OptionName{"data-axes"},
+                                           OptionName{"auto-shard"})});
   }
   return Ok{};
 }

@@ -68,7 +68,7 @@ Val iota(ir::FunctionBuilder& b, const Node& n, const ir::MeshAxis& axis) {
 }
 
 bool is_placed(const Node& n, const std::string& axis) {
-  if (n.op->name != "iota") return false;
+  if (n.op->form != ir::OpForm::kIota) return false;
   const Shape& offset = n.attrs.get_shape("offset");
   return std::any_of(offset.begin(), offset.end(), [&](const Dim& d) { return depends_on(d, axis); });
 }

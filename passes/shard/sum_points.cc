@@ -9,6 +9,7 @@
 #include "passes/shard/manual_regions.h"
 #include "passes/shard/rules/rules.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 
@@ -99,14 +100,14 @@ std::vector<char> zeros_of(const ir::Function& f) {
   for (const Node& n : f.nodes) {
     const bool constant = n.op->lower == ir::Lowering::kConstant;
     const bool zero = constant ? is_zero(n.attrs.get_literal("value"))
-                               : is_linear_in_zeros(n) || (n.op->name == "convert" && out[static_cast<size_t>(n.operands[0])]);
+                               : is_linear_in_zeros(n) || (n.op->form == ir::OpForm::kConvert && out[static_cast<size_t>(n.operands[0])]);
     for (ValueId id : n.results) out[static_cast<size_t>(id)] = zero;
   }
   return out;
 }
 
 bool passes_sum_narrowed(const ir::Function& f, const Node& n) {
-  return n.op->name == "convert" && f.type(n.operands[0]).dtype == DType::kF32 && is_narrow_float(f.type(n.results[0]).dtype);
+  return n.op->form == ir::OpForm::kConvert && f.type(n.operands[0]).dtype == DType::kF32 && is_narrow_float(f.type(n.results[0]).dtype);
 }
 
 bool passes_sums_of_microbatches(const ir::Mesh& mesh, const Node& n, const Layout& operand) {
@@ -261,14 +262,15 @@ Status check_reduce_dtype(const ir::Module& module, PassContext& context) {
   if (given == ReduceDType::kAsProgram) return Ok{};
   if (given == ReduceDType::kF32 && context.options.deterministic)
     return option_error("leave one of the two out",
-                        "reduce-dtype=f32 is given, and of deterministic programs ranks exchange granules of sums");
+                        "{} is given, and of deterministic programs ranks exchange granules of sums", OptionName{"reduce-dtype", "f32"});
   const std::optional<DType> narrow = narrow_exchange(context);
   for (const ir::FunctionPtr& f : module.functions)
     for (const ir::Value& v : f->values)
       if (narrow ? v.type.dtype == *narrow : is_narrow_float(v.type.dtype)) return Ok{};
   context.remarks.push_back({ir::RemarkKind::kReduceDType, "reduce-dtype",
-                             fmt::format("reduce-dtype={}: the program has no {}, so that ranks combine all sums as they are",
-                                         option_text::print(given), narrow ? name_of(*narrow) : "bfloat16 or float16")});
+                             fmt::format("{}: the program has no {}, so that ranks combine all sums as they are",
+                                         OptionName{"reduce-dtype", option_text::print(given)},
+                                         narrow ? name_of(*narrow) : "bfloat16 or float16")});
   return Ok{};
 }
 

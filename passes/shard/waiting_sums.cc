@@ -17,7 +17,8 @@ WaitingSums::WaitingSums(const ir::Function& f, std::function<const Axes&(ValueI
     for (ValueId id : n.operands) ++uses[static_cast<size_t>(id)];
   for (ValueId id : f.results) ++uses[static_cast<size_t>(id)];
   for (const Node& n : f.nodes)
-    for (ValueId id : n.operands) only_added_[static_cast<size_t>(id)] = n.op->name == "add" && uses[static_cast<size_t>(id)] == 1;
+    for (ValueId id : n.operands)
+      only_added_[static_cast<size_t>(id)] = n.op->form == ir::OpForm::kAdd && uses[static_cast<size_t>(id)] == 1;
 }
 
 void WaitingSums::join(const Node& n, ValueId a, ValueId b, ValueId sum) const {
@@ -27,7 +28,7 @@ void WaitingSums::join(const Node& n, ValueId a, ValueId b, ValueId sum) const {
 }
 
 bool WaitingSums::take(const Node& n) {
-  if (n.op->name != "add") return false;
+  if (n.op->form != ir::OpForm::kAdd) return false;
   std::vector<ValueId> complete, pending, free;  // free: values that waited, whose places hold sums of their terms now
   for (ValueId id : n.operands) {
     if (auto waits = waiting_.find(id); waits != waiting_.end()) {

@@ -9,6 +9,7 @@
 #include "passes/strategy/layout_rules.h"
 #include "passes/strategy/state_roles.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::passes {
 namespace {
@@ -25,7 +26,7 @@ struct Strategy {
 };
 
 // "dp,fsdp"; a mesh has these axes.
-Result<Axes> axes_option(const ir::Mesh& mesh, const char* option, const Names& names) {
+Result<Axes> axes_option(const ir::Mesh& mesh, const OptionName& option, const Names& names) {
   Axes out;
   for (const std::string& name : names) {
     if (mesh.size_of(name) == 0) return error(Code::kBadSharding, "{}: {}", option, mesh.lacks(name));
@@ -34,15 +35,19 @@ Result<Axes> axes_option(const ir::Mesh& mesh, const char* option, const Names& 
   return out;
 }
 
+std::string stage_of_zero(int64_t stage) { return spelled({"zero", std::to_string(stage)}); }
+
 Diagnostic nothing_shared(const Names& axes) {
-  return option_error("say what is shared along them: --zero 1, 2 or 3; or leave --zero-axes out", "zero-axes={} is given, and zero is 0",
-                      fmt::join(axes, ","));
+  const std::string names = fmt::format("{}", fmt::join(axes, ","));
+  return option_error(fmt::format("say what is shared along them: {} 1, 2 or 3; or leave {} out", OptionName{"zero"},
+                                  OptionName{"zero-axes"}),
+                      "{} is given, and zero is 0", OptionName{"zero-axes", names});
 }
 
 Result<Strategy> strategy_of(const ir::Mesh& mesh, const PassContext& context) {
   Strategy out;
   const ApplyStrategyOptions& options = context.options.apply_strategy;
-  out.data = NABLA_TRY(axes_option(mesh, "data-axes", options.data_axes));
+  out.data = NABLA_TRY(axes_option(mesh, {"data-axes"}, options.data_axes));
   out.level = options.zero;
   out.open_batch = options.open_batch;
   auto over_time = [&](const ir::AxisRef& a) { return is_temporal(mesh, {a}); };
@@ -54,18 +59,18 @@ Result<Strategy> strategy_of(const ir::Mesh& mesh, const PassContext& context) {
     return axes.empty() ? std::string("the mesh has none along which ranks lie") : "ranks lie along " + axes;
   };
   if (!shared.empty() && out.level == 0) return nothing_shared(shared);
-  out.zero = shared.empty() ? out.data : NABLA_TRY(axes_option(mesh, "zero-axes", shared));
+  out.zero = shared.empty() ? out.data : NABLA_TRY(axes_option(mesh, {"zero-axes"}, shared));
   if (!shared.empty() && is_temporal(mesh, out.zero))
-    return option_error(fmt::format("leave it out of --zero-axes: {}", ranks_along()),
-                        "zero-axes: {} is temporal: no ranks lie along it that could share state", mesh.temporal()->name);
+    return option_error(fmt::format("leave it out of {}: {}", OptionName{"zero-axes"}, ranks_along()),
+                        "{}: {} is temporal: no ranks lie along it that could share state", OptionName{"zero-axes"}, mesh.temporal()->name);
   for (const ir::AxisRef& a : out.zero)
     if (std::find(out.data.begin(), out.data.end(), a) == out.data.end())
-      return option_error("name some of these, or add it to --data-axes", "zero-axes: {} is no data axis; those are {}", a.name,
-                          ir::str(out.data));
+      return option_error(fmt::format("name some of these, or add it to {}", OptionName{"data-axes"}),
+                          "{}: {} is no data axis; those are {}", OptionName{"zero-axes"}, a.name, ir::str(out.data));
   if (shared.empty()) std::erase_if(out.zero, over_time);
   if (out.level > 0 && out.zero.empty())
-    return option_error(fmt::format("add one to --data-axes: {}", ranks_along()),
-                        "zero={} needs a data axis along which ranks lie, and {} is none", out.level, ir::str(out.data));
+    return option_error(fmt::format("add one to {}: {}", OptionName{"data-axes"}, ranks_along()),
+                        "{} needs a data axis along which ranks lie, and {} is none", stage_of_zero(out.level), ir::str(out.data));
   return out;
 }
 
@@ -79,7 +84,7 @@ class StrategyPass {
     const std::vector<LeafRole>& roles = found.leaves;
     auto is_parameter = [](const LeafRole& r) { return r.kind == Kind::kParameter; };
     if (s_.level > 0 && std::none_of(roles.begin(), roles.end(), is_parameter)) {
-      Diagnostic d = error(Code::kBadOption, "zero={}: no entry differentiates with respect to the state", s_.level);
+      Diagnostic d = error(Code::kBadOption, "{}: no entry differentiates with respect to the state", stage_of_zero(s_.level));
       d.help = "parameters are leaves of the state with respect to which grad or value_and_grad is taken";
       return d;
     }
@@ -121,7 +126,7 @@ class StrategyPass {
       }
     }
     if (inputs.empty() && !time) return Ok{};
-    std::string what = time ? fmt::format("{} microbatches", mesh_.temporal()->size) : "data-axes";
+    std::string what = time ? fmt::format("{} microbatches", mesh_.temporal()->size) : spelled({"data-axes"});
     Diagnostic d = error(Code::kBadOption, "{}: no input is cut along {}, in {} parts ({})", what, ir::str(s_.data),
                          shards(mesh_, s_.data), inputs.empty() ? "there are none" : inputs);
     d.help = "the parts have to divide the first dimension of an input that the program does not lay out itself, or leaves open (`?`)";
@@ -198,7 +203,7 @@ class StrategyPass {
             fmt::format("{} stays cut as {} alone, as {} divide none of the dimensions of a part", leaf, own.str(), parts));
   }
   void say(RemarkKind kind, const std::string& what) {
-    context_.remarks.push_back({kind, "zero", fmt::format("zero={}: {}", s_.level, what)});
+    context_.remarks.push_back({kind, "zero", fmt::format("{}: {}", stage_of_zero(s_.level), what)});
   }
 
   // The data axes along which an input may still be cut. A layout that names some is the program's own affair, but for an open first
@@ -266,8 +271,8 @@ Status offload(ir::Module& module, PassContext& context) {
   const std::string what = option_text::print(which);
   std::vector<LeafRole> roles(module.state.size());
   if (!all && module.stage != ir::Stage::kTraced)
-    return error(Code::kWrongStage, "offload={}: at stage {} gradients are no calls any more, which tell the optimizer's leaves; "
-                 "offload=all needs none", what, ir::name_of(module.stage));
+    return error(Code::kWrongStage, "{}: at stage {} gradients are no calls any more, which tell the optimizer's leaves; {} needs none",
+                 OptionName{"offload", what}, ir::name_of(module.stage), OptionName{"offload", "all"});
   if (!all) roles = NABLA_TRY(roles_of_state(module)).leaves;
   size_t leaves = 0;
   int64_t bytes = 0;
@@ -277,7 +282,7 @@ Status offload(ir::Module& module, PassContext& context) {
     ++leaves, bytes += module.state[i].type.bytes().value();
   }
   if (leaves == 0) {
-    Diagnostic d = error(Code::kBadOption, "offload={}: the program has no {}", what,
+    Diagnostic d = error(Code::kBadOption, "{}: the program has no {}", OptionName{"offload", what},
                          all                             ? "state"
                          : which == Offload::kOptimizer ? "state whose new values follow from gradients"
                                          : "state with respect to which an entry differentiates");
@@ -285,7 +290,7 @@ Status offload(ir::Module& module, PassContext& context) {
     return d;
   }
   context.remarks.push_back({RemarkKind::kOffload, "offload",
-                             fmt::format("offload={}: {} {} of the state, {} bytes, in the host's memory", what, leaves,
+                             fmt::format("{}: {} {} of the state, {} bytes, in the host's memory", OptionName{"offload", what}, leaves,
                                          leaves == 1 ? "leaf" : "leaves", bytes),
                              bytes});
   return Ok{};
@@ -303,13 +308,16 @@ Status lay_out_slots(ir::Module& module) {
   return Ok{};
 }
 
-constexpr const char* kNoMesh = "say how many ranks there are, and along which axes the batch lies: --mesh dp=4 --data-axes dp";
+std::string without_mesh() {
+  return "say how many ranks there are, and along which axes the batch lies: " + spelled_together({{"mesh", "dp=4"}, {"data-axes", "dp"}});
+}
 
 Diagnostic no_data_axes(const ir::Module& module, int64_t zero) {
-  Diagnostic d = error(Code::kBadOption, "zero={} needs data-axes: the axes of the mesh along which the batch lies", zero);
-  d.help = kNoMesh;
+  Diagnostic d = error(Code::kBadOption, "{} needs {}: the axes of the mesh along which the batch lies", stage_of_zero(zero),
+                       OptionName{"data-axes"});
+  d.help = without_mesh();
   if (!module.mesh()) return d;
-  d.help = fmt::format("say which they are, such as --data-axes {}: the mesh has {}", module.mesh()->axes[0].name,
+  d.help = fmt::format("say which they are, such as {}: the mesh has {}", OptionName{"data-axes", module.mesh()->axes[0].name},
                        module.mesh()->sizes());
   return d;
 }
@@ -321,7 +329,7 @@ Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context)
   ir::Module module = given;
   (void)NABLA_TRY(offload(module, context));
   if (!rules.empty() && !module.mesh())
-    return option_error("give one: --mesh dp=2,tp=4", "layout `{}`: the module has no mesh", rules[0].text);
+    return option_error(fmt::format("give one: {}", OptionName{"mesh", "dp=2,tp=4"}), "layout `{}`: the module has no mesh", rules[0].text);
   if (!rules.empty()) (void)NABLA_TRY(apply_layout_rules(module, rules));
   (void)NABLA_TRY(lay_out_slots(module));
   const ApplyStrategyOptions& options = context.options.apply_strategy;
@@ -332,9 +340,9 @@ Result<ir::Module> apply_strategy(const ir::Module& given, PassContext& context)
   }
   const std::string data_axes = fmt::format("{}", fmt::join(options.data_axes, ","));
   if (module.stage != ir::Stage::kTraced)
-    return error(Code::kWrongStage, "data-axes={}: at stage {} gradients are no calls any more; layouts are said in the program",
-                 data_axes, ir::name_of(module.stage));
-  if (!module.mesh()) return option_error(kNoMesh, "data-axes={}: the module has no mesh", data_axes);
+    return error(Code::kWrongStage, "{}: at stage {} gradients are no calls any more; layouts are said in the program",
+                 OptionName{"data-axes", data_axes}, ir::name_of(module.stage));
+  if (!module.mesh()) return option_error(without_mesh(), "{}: the module has no mesh", OptionName{"data-axes", data_axes});
   const Strategy strategy = NABLA_TRY(strategy_of(*module.mesh(), context));
   return StrategyPass(module, strategy, context).run();
 }

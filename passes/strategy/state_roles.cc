@@ -123,7 +123,7 @@ class RoleFinder {
       } else {
         for (const std::string& name : ir::functions_of(n->attrs)) sliced_within(name, n->operands, out);
       }
-      bool same = n->op->name == "convert" || n->op->layout_role == ir::LayoutRole::kShard;
+      bool same = n->op->form == ir::OpForm::kConvert || n->op->layout_role == ir::LayoutRole::kShard;
       if (same && out[n->results[0]]) out[n->operands[0]] = true;
     }
     for (ValueId id : f.params) params.push_back(out[id]);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "runtime/base/option_name.h"
 #include "runtime/base/text.h"
 
 namespace nabla {
@@ -20,7 +21,8 @@ Diagnostic refused_by_system(const std::string& what, int problem) {
   Diagnostic d = error(Code::kOutOfMemory, "{} cannot be had: {}", what, reason_of(problem));
   if (problem == EMFILE) d.help = "raise the hard limit of open files (ulimit -Hn), which nabla-run takes by itself";
   if (problem == ENFILE) d.help = "close other programs, or raise the limit of the machine";
-  if (problem == EAGAIN) d.help = "raise the limit of processes (ulimit -u; in a container pids.max), or use fewer --threads";
+  if (problem == EAGAIN)
+    d.help = fmt::format("raise the limit of processes (ulimit -u; in a container pids.max), or use fewer {}", OptionName{"threads"});
   return d;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "runtime/base/option_name.h"
 #include "runtime/device/cpu.h"
 #include "runtime/format/program_check.h"
 
@@ -44,7 +45,7 @@ class Chooser {
       if (p == &refused || !check(*p).ok()) continue;
       if (other == nullptr || (other->compute() == 0 && p->compute() > 0 && refused.compute() > 0)) other = p;
     }
-    if (other != nullptr) d.help = fmt::format("--target {} would run here", view(other->target()));
+    if (other != nullptr) d.help = fmt::format("{} would run here", OptionName{"target", view(other->target())});
   }
 
  private:
@@ -72,7 +73,8 @@ class Chooser {
                          bundle_.what(), targets_of(class_), gpu_->name, gpu_->capability / 10, gpu_->capability % 10);
     d.help = gpu_->capability < 80
                  ? "no target fits this GPU: capability 8.0 is the least"
-                 : fmt::format("compile it with --target sm_{}; compute_80 runs on all later GPUs", gpu_->capability);
+                 : fmt::format("compile it with {}; compute_80 runs on all later GPUs",
+                               OptionName{"target", fmt::format("sm_{}", gpu_->capability)});
     return d;
   }
 
@@ -81,7 +83,8 @@ class Chooser {
     bool cpu = std::any_of(class_.programs.begin(), class_.programs.end(),
                            [](const Program* p) { return p->compute() == 0; });
     if (!cpu)
-      d.help += fmt::format("{}compile it for a CPU too: --target {},cpu", d.help.empty() ? "" : "; or ", targets_of(class_, ","));
+      d.help += fmt::format("{}compile it for a CPU too: {}", d.help.empty() ? "" : "; or ",
+                            OptionName{"target", targets_of(class_, ",") + ",cpu"});
     return d;
   }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 #include "runtime/format/program_check.h"
 
 namespace nabla::exec {
@@ -70,7 +71,7 @@ Result<std::unique_ptr<Rank>> Rank::create(const format::Bundle& bundle, const C
   if (stream != nullptr && !chosen.gpu) {
     Diagnostic d = error(Code::kBadOption, "the ranks exchange values from GPU to GPU, and {} runs its program for {}, which is for CPUs",
                          bundle.what(), format::view(chosen.program->target()));
-    d.help = "compile it for GPUs (nablac compile --target sm_90a), or run it with --engine mpi";
+    d.help = fmt::format("compile it for GPUs ({}), or run it with {}", OptionName{"target", "sm_90a"}, OptionName{"engine", "mpi"});
     return d;
   }
   EngineOptions engine{options.threads, options.pin_caller, options.sync_debug, stream};

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "runtime/base/option_name.h"
 #include "runtime/base/spin.h"
 #include "runtime/comm/local.h"
 #include "runtime/comm/neighbours.h"
@@ -134,8 +135,8 @@ Status RankTeam::Impl::open(const format::Bundle& bundle) {
   if (!options.world && table.count() > kMostRanks) {
     Diagnostic d = error(Code::kTooLarge, "{} is for {}, and at most {} ranks are threads of one process", bundle.what(),
                          ranks_of(table), kMostRanks);
-    d.help = "run a process per rank (--engine mpi --hosts FILE), a class that needs no partners with --class, or compile for a "
-             "smaller mesh";
+    d.help = fmt::format("run a process per rank ({}), a class that needs no partners with {}, or compile for a smaller mesh",
+                         OptionName{"engine", "mpi"}, OptionName{"class"});
     return d;
   }
   options.pin_caller = false;

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "runtime/exec/parts.h"
+#include "runtime/base/option_name.h"
 #include "runtime/exec/session_impl.h"
 #include "runtime/format/safetensors.h"
 #include "runtime/format/weights.h"
@@ -54,7 +55,7 @@ Status Session::set_pieces(std::span<const StateView> pieces) {
 
 namespace {
 
-Diagnostic no_state(const std::string& path, const char* option) {
+Diagnostic no_state(const std::string& path, const OptionName& option) {
   Diagnostic d = error(Code::kStateMismatch, "{}: the program has no state that it could go to", path);
   d.help = fmt::format("run the program without {}", option);
   return d;
@@ -69,7 +70,7 @@ Diagnostic saved_by_another(Diagnostic d) {
 }  // namespace
 
 Status Session::load_state(const std::string& path, format::Metadata* metadata) {
-  if (leaves_.empty()) return no_state(path, "--state");
+  if (leaves_.empty()) return no_state(path, {"state"});
   std::shared_ptr<const format::FileBytes> file = NABLA_TRY(format::FileBytes::map(path));
   // What a rank does not need is not read.
   std::vector<format::ArrayView> arrays = NABLA_TRY(format::view_safetensors(file->bytes(), path));
@@ -101,7 +102,7 @@ Status Session::load_state(const std::string& path, format::Metadata* metadata) 
 }
 
 Result<std::string> Session::load_weights(const WeightOptions& options) {
-  if (leaves_.empty()) return no_state(options.path, "--weights");
+  if (leaves_.empty()) return no_state(options.path, {"weights"});
   std::vector<format::WeightRule> rules;
   for (const std::string& text : options.maps) rules.push_back(NABLA_TRY(format::parse_weight_rule(text)));
   format::WeightFile file = NABLA_TRY(format::WeightFile::open(options.path));

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "runtime/base/option_name.h"
 #include "runtime/base/version.h"
 #include "runtime/format/members.h"
 #include "runtime/format/program_check.h"
@@ -242,7 +243,7 @@ Result<const BundleClass*> Bundle::need_class(std::string_view name) const {
   Diagnostic d = error(Code::kUnknownName, "{} has no class `{}`; it has {}{}", what_, name, list,
                        did_you_mean(std::string(name), known));
   if (name.empty()) d.message = fmt::format("{} has programs for ranks of several classes: {}", what_, list);
-  d.help = "name one of them with --class (load_bundle: rank_class)";
+  d.help = fmt::format("name one of them with {}", OptionName{"class"});
   return d;
 }
 

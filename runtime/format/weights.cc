@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 #include "runtime/format/npy.h"
 #include "runtime/format/safetensors.h"
 #include "runtime/format/zip.h"
@@ -73,9 +74,8 @@ Diagnostic no_leaf(const WeightRule& rule, const std::string& name, const std::s
   Diagnostic d = error(Code::kStateMismatch, "{}: `{}` sends `{}` to `{}`, which the program does not have{}", what,
                        rule.text, name, target, did_you_mean(target, names_of(leaves)));
   if (size_t colon = target.rfind(':'); colon != target.npos)
-    d.help = fmt::format(
-        "a row of --weights-map ends in :transpose, :reshape or neither; `{}` is taken for a part of the name",
-        target.substr(colon));
+    d.help = fmt::format("a row of {} ends in :transpose, :reshape or neither; `{}` is taken for a part of the name",
+                         OptionName{"weights-map"}, target.substr(colon));
   return d;
 }
 
@@ -144,7 +144,7 @@ Result<WeightRule> parse_weight_rule(const std::string& text) {
   size_t at = text.find('=');
   if (at == 0 || at == std::string::npos || at + 1 == text.size())
     return option_error("such as h.*.attn.w=layers.*.attn.w, or with :transpose or :reshape after it",
-                        "--weights-map takes PATTERN=TARGET, not `{}`", text);
+                        "{} takes PATTERN=TARGET, not `{}`", OptionName{"weights-map"}, text);
   WeightRule rule{text.substr(0, at), text.substr(at + 1), false, false, text};
   for (auto [suffix, flag] : {std::pair{std::string_view(":transpose"), &rule.transpose}, {":reshape", &rule.reshape}})
     if (rule.target.ends_with(suffix)) {
@@ -155,7 +155,8 @@ Result<WeightRule> parse_weight_rule(const std::string& text) {
   auto stars = [](const std::string& s) { return std::count(s.begin(), s.end(), '*'); };
   if (rule.target.empty() || stars(rule.pattern) != stars(rule.target))
     return option_error("what a `*` of the pattern stands for goes where one of the target is: as many in both, such as h.*.w=layers.*.w",
-                        "--weights-map `{}`: {} `*` in the pattern, {} in the target", text, stars(rule.pattern), stars(rule.target));
+                        "{} `{}`: {} `*` in the pattern, {} in the target", OptionName{"weights-map"}, text, stars(rule.pattern),
+                        stars(rule.target));
   return rule;
 }
 
@@ -230,7 +231,8 @@ Status check_weights(const WeightPlan& plan, const std::vector<TensorType>& leav
                                              leaf_at(l.leaf).str(), t.name, t.str(),
                                              l.transpose ? " (to be transposed)" : "");
                         })));
-    out.back().help = "end a row of --weights-map in :transpose or :reshape where only the order or the shape differs";
+    out.back().help =
+        fmt::format("end a row of {} in :transpose or :reshape where only the order or the shape differs", OptionName{"weights-map"});
   }
   std::vector<int> without;
   for (int leaf : plan.left_leaves)
@@ -244,7 +246,8 @@ Status check_weights(const WeightPlan& plan, const std::vector<TensorType>& leav
                                                const TensorType& tensor = tensors[static_cast<size_t>(t)];
                                                return fmt::format("`{}` ({})", tensor.name, tensor.str());
                                              })));
-    out.back().help = "map tensors to them with --weights-map, or pass --weights-partial to leave them to `init`";
+    out.back().help = fmt::format("map tensors to them with {}, or pass {} to leave them to `init`", OptionName{"weights-map"},
+                                  OptionName{"weights-partial"});
   }
   if (!out.empty()) return out;
   return Ok{};

@@ -209,6 +209,10 @@ def test_an_argument_that_is_taken_for_batch_is_explained():
         nb.jit(step, microbatches=2)(W, nb.zeros_like(W), X, Y)
     assert "donate_argnums and layouts say which ones do" in refused.value.__notes__[-1]
     assert "arguments 0, 1 come back as results of the same tree: donate_argnums=(0, 1)" in refused.value.__notes__[-1]
+    with pytest.raises(nb.Error) as refused:
+        nb.jit(step, microbatches=2, donate_argnums=-4)(W, nb.zeros_like(W), X, Y)
+    assert ("argument 1 comes back as a result of the same tree: donate_argnums=(0, 1) makes it state"
+            in refused.value.__notes__[-1])
     state = nb.jit(step, microbatches=2, donate_argnums=(0, 1))
     close(state(W + 0, nb.zeros_like(W), X, Y), step(W, nb.zeros_like(W), X, Y))
 

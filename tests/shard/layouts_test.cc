@@ -394,8 +394,8 @@ TEST(Layouts, SumsAreMadeBeforeTheyBecomeSeveral) {
 TEST(Layouts, AxesThatNothingLiesAlongAreSaid) {
   Made m = make("a=2, b=4", "%x: f32[8@a,4]", " %y = exp(%x)\n return %y\n");
   ASSERT_EQ(m.remarks.size(), 1u);
-  EXPECT_EQ(m.remarks[0].text, "axis b: nothing is sharded over it, so that its 4 ranks all compute the same; layouts, data axes or "
-                          "auto-shard let them share the work");
+  EXPECT_EQ(m.remarks[0].text, "axis b: nothing is sharded over it, so that its 4 ranks all compute the same; --layout, --data-axes "
+                          "or --auto-shard let them share the work");
 }
 
 }  // namespace

@@ -265,14 +265,14 @@ TEST(AutoShard, RefusesWhatItCannotSearch) {
     auto made = passes::run_passes(flat, {{"auto-shard", options_of("auto-shard", options)}}, ops::all_ops(), target);
     return made.ok() ? "ok" : made.errors()[0].message;
   };
-  EXPECT_EQ(message(transformer({}), {{"search", "true"}}), "auto-shard: the module has no mesh over which it could be laid out");
+  EXPECT_EQ(message(transformer({}), {{"search", "true"}}), "--auto-shard: the module has no mesh over which it could be laid out");
   EXPECT_EQ(message(transformer({}), {{"search", "false"}}), "ok");
   EXPECT_EQ(message(driver::with_mesh(transformer({}), {"a=2"}, true).value(),
                     {{"search", "true"}, {"max-bytes", "1MB"}, {"max-memory", "1MB"}}),
-            "auto-shard: max-bytes and max-memory: the latter counts the state, too");
+            "auto-shard: max-bytes and max-memory are given, and the latter counts the state, too");
   const ir::Module four = driver::with_mesh(transformer({}), {"a=2,b=2,c=2,d=2"}, true).value();
   EXPECT_EQ(message(four, {{"search", "true"}}),
-            "auto-shard: layouts are searched along 3 axes at most; mesh ranks has 4 of more than one rank");
+            "--auto-shard: layouts are searched along 3 axes at most; mesh ranks has 4 of more than one rank");
   ir::Module flat = driver::simplify_module(four, target, {}, ir::Stage::kFlat).value();
   EXPECT_EQ(passes::run_passes(flat, {{"auto-shard", {.auto_shard = {.search = true}}}}, ops::all_ops(), target).errors()[0].help,
             "give a mesh with fewer, such as --mesh dp=2,tp=4");

@@ -160,8 +160,8 @@ func @step(%n: f32[]) {
 }
 )";
   EXPECT_EQ(message(counter, "opt"), "offload=opt: the program has no state whose new values follow from gradients");
-  EXPECT_EQ(message(counter, "params"), "offload=params: the program has no state with respect to which an entry differentiates");
-  EXPECT_EQ(message("nabla 1 traced\n", "all"), "offload=all: the program has no state");
+  EXPECT_EQ(message(counter, "params"), "--offload params: the program has no state with respect to which an entry differentiates");
+  EXPECT_EQ(message("nabla 1 traced\n", "all"), "--offload all: the program has no state");
   std::string flat = counter;
   flat.replace(flat.find("traced"), 6, "flat");
   EXPECT_EQ(message(flat, "opt"),

@@ -208,7 +208,7 @@ TEST(Strategy, ZeroDividesEvenlyWhereRulesMayPad) {
     lies(9, 5, "<tp, {}> replicated {dp} allow_padding");
   }
   const std::vector<std::string> remarks = ir::texts_of(laid_out(9, 5).remarks);
-  const std::string expected = "zero=3: w1: f32[32,9] stays cut as <tp, {}> alone, as 4 ranks divide none of the dimensions of a part";
+  const std::string expected = "--zero 3: w1: f32[32,9] stays cut as <tp, {}> alone, as 4 ranks divide none of the dimensions of a part";
   EXPECT_EQ(std::count(remarks.begin(), remarks.end(), expected), 1) << remarks.back();
 }
 
@@ -221,7 +221,7 @@ TEST(Strategy, ZeroSaysWhatItDoesNotShare) {
     return std::find(all.begin(), all.end(), remark) != all.end();
   };
   const Options zero3 = {{"data-axes", "dp"}, {"zero", "3"}, {"layouts", "bias=tp"}};
-  EXPECT_TRUE(said(text, zero3, "zero=3: bias: f32[6] stays cut as <tp> alone, as 4 ranks divide none of the dimensions of a part"));
+  EXPECT_TRUE(said(text, zero3, "--zero 3: bias: f32[6] stays cut as <tp> alone, as 4 ranks divide none of the dimensions of a part"));
   std::string stateless = kModel;
   for (const std::string k : {"0", "1", "b"}) {
     stateless.replace(stateless.find("add(%m" + k + ", %g"), 11, "add(%m" + k + ", %m");
@@ -229,10 +229,10 @@ TEST(Strategy, ZeroSaysWhatItDoesNotShare) {
   }
   for (const char* level : {"1", "2"})
     EXPECT_TRUE(said(stateless, {{"data-axes", "dp"}, {"zero", level}},
-                     fmt::format("zero={}: the optimizer has no state that ranks could share: they keep gradients whole, and exchange "
+                     fmt::format("--zero {}: the optimizer has no state that ranks could share: they keep gradients whole, and exchange "
                                  "them as with zero=0", level)));
   text.replace(text.find("dp=4"), 4, "dp=1");
-  EXPECT_TRUE(said(text, zero3, "zero=3: one rank lies along {dp}, which has all of the state"));
+  EXPECT_TRUE(said(text, zero3, "--zero 3: one rank lies along {dp}, which has all of the state"));
 }
 
 TEST(NamePattern, MatchesWholeNames) {
@@ -391,21 +391,21 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(refusal(kModel, {{"layouts", "bias=tp"}}).substr(0, 37), "layout `bias=tp` of state leaf bias: ");
   EXPECT_EQ(refusal("nabla 1 traced\nfunc @f(%x: f32[8]) {\n  return %x\n}\n", {{"layouts", "w=tp"}}),
             "layout `w=tp`: the module has no mesh");
-  EXPECT_EQ(refusal(kModel, {{"zero", "3"}}), "zero=3 needs data-axes: the axes of the mesh along which the batch lies");
+  EXPECT_EQ(refusal(kModel, {{"zero", "3"}}), "--zero 3 needs --data-axes: the axes of the mesh along which the batch lies");
   ir::Target target;
   passes::PassContext no_axes{ops::all_ops(), target, options_of("apply-strategy", {{"zero", "3"}})};
   EXPECT_EQ(passes::apply_strategy(parsed(kModel), no_axes).errors()[0].help,
             "say which they are, such as --data-axes dp: the mesh has dp=4, tp=2");
-  EXPECT_EQ(refusal(kModel, {{"data-axes", "pd"}}), "data-axes: mesh pod (dp=4, tp=2) has no axis `pd`; did you mean `dp`?");
-  EXPECT_EQ(refusal(kModel, {{"data-axes", "dp"}, {"zero-axes", "dp"}}), "zero-axes=dp is given, and zero is 0");
+  EXPECT_EQ(refusal(kModel, {{"data-axes", "pd"}}), "--data-axes: mesh pod (dp=4, tp=2) has no axis `pd`; did you mean `dp`?");
+  EXPECT_EQ(refusal(kModel, {{"data-axes", "dp"}, {"zero-axes", "dp"}}), "--zero-axes dp is given, and zero is 0");
   EXPECT_EQ(refusal(kModel, {{"data-axes", "dp"}, {"zero", "1"}, {"zero-axes", "tp"}}),
-            "zero-axes: tp is no data axis; those are {dp}");
-  EXPECT_EQ(refusal(stateless, {{"data-axes", "dp"}, {"zero", "1"}}), "zero=1: no entry differentiates with respect to the state");
+            "--zero-axes: tp is no data axis; those are {dp}");
+  EXPECT_EQ(refusal(stateless, {{"data-axes", "dp"}, {"zero", "1"}}), "--zero 1: no entry differentiates with respect to the state");
   EXPECT_EQ(refusal(stateless, {{"data-axes", "mb"}, {"zero", "1"}}),
-            "zero=1 needs a data axis along which ranks lie, and {mb} is none");
+            "--zero 1 needs a data axis along which ranks lie, and {mb} is none");
   EXPECT_EQ(refusal(stateless, {{"data-axes", "dp,mb"}}), "2 microbatches: no entry computes gradients that they could add up");
   EXPECT_EQ(refusal(stateless, {{"data-axes", "dp,mb"}, {"zero", "1"}, {"zero-axes", "mb"}}),
-            "zero-axes: mb is temporal: no ranks lie along it that could share state");
+            "--zero-axes: mb is temporal: no ranks lie along it that could share state");
   std::string odd = kModel;
   odd.replace(odd.find("tp=2"), 4, "mb=3 temporal");
   EXPECT_EQ(refusal(odd, {{"data-axes", "dp,mb"}}),
@@ -413,12 +413,12 @@ TEST(Strategy, OptionsThatContradictEachOtherAreRefused) {
   odd = kModel;
   odd.replace(odd.find("dp=4"), 4, "dp=3");
   EXPECT_EQ(refusal(odd, {{"data-axes", "dp"}}),
-            "data-axes: no input is cut along {dp}, in 3 parts (x of entry step, f32[16,64]; key of entry step, u32[2])");
+            "--data-axes: no input is cut along {dp}, in 3 parts (x of entry step, f32[16,64]; key of entry step, u32[2])");
   std::string flat = "nabla 1 flat\nmesh pod = {dp=4}\nfunc @f(%x: f32[8]) {\n  return %x\n}\n";
   EXPECT_EQ(refusal(flat, {{"data-axes", "dp"}}),
-            "data-axes=dp: at stage flat gradients are no calls any more; layouts are said in the program");
+            "--data-axes dp: at stage flat gradients are no calls any more; layouts are said in the program");
   EXPECT_EQ(refusal("nabla 1 traced\nfunc @f(%x: f32[8]) {\n  return %x\n}\n", {{"data-axes", "dp"}}),
-            "data-axes=dp: the module has no mesh");
+            "--data-axes dp: the module has no mesh");
 }
 
 TEST(Strategy, RefusalsSayWhatToGive) {

@@ -77,6 +77,21 @@ const std::vector<File>& files() {
   return all;
 }
 
+// The texts between quotes of a line of C++. A comment at its end is left out.
+std::vector<std::string> literals_of(const std::string& line) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at < line.size(); ++at) {
+    if (line.compare(at, 2, "//") == 0) break;
+    if (line.compare(at, 3, "'\"'") == 0) at += 2;
+    if (line[at] != '"') continue;
+    size_t end = at + 1;
+    while (end < line.size() && line[end] != '"') end += line[end] == '\\' ? 2 : 1;
+    out.push_back(line.substr(at + 1, end - at - 1));
+    at = end;
+  }
+  return out;
+}
+
 // Calls `f(line, number)`; a message names each line that f rejects.
 template <class F>
 void expect_lines(const File& file, const std::string& what, const F& accepts) {
@@ -179,6 +194,22 @@ TEST(Style, NothingIsLeftToDo) {
   const std::regex mark(std::string(R"(\b(TO)") + "DO|FIX" + "ME|X" + R"(XX)\b)");
   for (const File& f : files())
     expect_lines(f, "unfinished", [&](const std::string& line) { return !std::regex_search(line, mark); });
+}
+
+// Python spells options in another way (runtime/base/option_name.h). Command lines in messages are what people type in a shell.
+TEST(Style, TheCompilerNamesOptionsByTheirIdentity) {
+  const std::regex option(R"(--[a-z]+)"), command(R"(nablac|nabla-run)");
+  for (const File& f : files()) {
+    const bool compiler = f.name.starts_with("passes/") || f.name.starts_with("ir/") || f.name.starts_with("cli/driver/");
+    // The registry's texts are pages of `nablac doc`.
+    if (!compiler || !f.has({".cc", ".h"}) || f.has({"_test.cc"}) || f.name == "passes/registry.cc") continue;
+    expect_lines(f, "an option is spelled in a text: OptionName{...} is spelled as the front end does", [&](const std::string& line) {
+      const std::vector<std::string> texts = literals_of(line);
+      return std::none_of(texts.begin(), texts.end(), [&](const std::string& text) {
+        return std::regex_search(text, option) && !std::regex_search(text, command);
+      });
+    });
+  }
 }
 
 TEST(Style, NoMachineIsNamed) {

@@ -2,6 +2,7 @@
 
 #include "cli/driver/report_json.h"
 #include "runtime/base/option_error.h"
+#include "runtime/base/option_name.h"
 #include "runtime/format/program_generated.h"
 
 namespace nabla::driver {
@@ -94,7 +95,7 @@ Result<std::string> make_page(const PageInput& input) {
   for (const auto& [name, values] : input.sizes) {
     if (values.size() != 1)
       return option_error(fmt::format("give one: {}={}", name, values.empty() ? 1 : values[0]),
-                          "--html starts at one value of each size; {} has {}", name, values.size());
+                          "{} starts at one value of each size; {} has {}", OptionName{"html"}, name, values.size());
     chosen[name] = values[0];
   }
   for (const auto& [name, text] : input.texts) texts[name] = text;

@@ -242,19 +242,20 @@ def updates(arguments, result, donated):
 def advice_on_state(arguments, result, donated):
     """Says which arguments stand for state, and names those that would if they were donated: they come back as results
     of the same tree. For errors of programs whose batch is cut."""
-    known = len(updates(arguments, result, donated))
     forms = arguments.treedef.children[0].children
+    donated = tuple(n % len(forms) for n in donated if -len(forms) <= n < len(forms))
+    known = len(updates(arguments, result, donated))
     more = [n for n, form in enumerate(forms)
             if form.num_leaves and n not in donated and len(updates(arguments, result, (*donated, n))) > known]
     text = ("data_axes and microbatches cut every argument that does not stand for state: "
             "donate_argnums and layouts say which ones do")
     if not more:
         return text
-    all_of_them = tuple(sorted({*donated, *more}))
+    donate = f"donate_argnums={tuple(sorted({*donated, *more}))}"
+    if len(more) == 1:
+        return f"{text}; argument {more[0]} comes back as a result of the same tree: {donate} makes it state"
     which = ", ".join(map(str, more))
-    return text + (f"; argument{'s' if len(more) > 1 else ''} {which} come{'' if len(more) > 1 else 's'} back as "
-                   f"{'results' if len(more) > 1 else 'a result'} of the same tree: donate_argnums={all_of_them} makes "
-                   f"{'them' if len(more) > 1 else 'it'} state")
+    return f"{text}; arguments {which} come back as results of the same tree: {donate} makes them state"
 
 
 def _updated(arguments, result, argument, at):

@@ -149,9 +149,6 @@ void define(py::module_& m, const char* name, R (*f)(A...)) {
     define(m, name, f, std::make_index_sequence<n>{});
 }
 
-/// A text in which options of nablac have the names of Python's arguments.
-std::string with_arguments(std::string text);
-
 /// Sets Python's error to a nabla.Error.
 void set_error(const Error& e);
 

@@ -1,11 +1,11 @@
 // nabla._nabla: the C++ tracer, compiler and runtime for Python. The package around it is nabla/*.py.
-#include <cctype>
 #include <cstring>
 #include <string>
 #include <unordered_map>
 
 #include "frontend/python/native/bind.h"
 #include "frontend/python/native/eager_kernels.h"
+#include "frontend/python/native/option_spelling.h"
 #include "frontend/python/native/reproducer.h"
 #include "frontend/python/native/unlocked.h"
 #include "runtime/base/version.h"
@@ -75,70 +75,9 @@ void guard_new(const py::module_& m) {
   }
 }
 
-// What nablac and nabla-run call their options, and functions of the package their arguments. Of two that begin alike the longer
-// one comes first.
-constexpr std::pair<std::string_view, std::string_view> kArguments[] = {
-    {"see --help", "help(nabla.compile_bundle) says what its arguments are"},
-    {"--mesh dp=2,tp=4", "mesh={\"dp\": 2, \"tp\": 4}"},
-    {"--mesh dp=4 --data-axes dp", "mesh={\"dp\": 4}, data_axes=\"dp\""},
-    {"such as dp=4,tp=2", "such as {\"dp\": 4, \"tp\": 2}"},
-    {"pass --input NAME=FILE", "pass it by its name"},
-    {"or pass --state", "or load_state"},
-    {"--mesh", "mesh"},
-    {"--data-axes", "data_axes"},
-    {"data-axes", "data_axes"},
-    {"--zero-axes", "zero_axes"},
-    {"zero-axes", "zero_axes"},
-    {"--zero", "zero"},
-    {"--layout", "layouts"},
-    {"--microbatches", "microbatches"},
-    {"--grad-sync", "grad_sync"},
-    {"grad-sync", "grad_sync"},
-    {"--reduce-dtype", "reduce_dtype"},
-    {"reduce-dtype=f32", "reduce_dtype=\"float32\""},
-    {"--allow-idle-axes", "allow_idle_axes=True"},
-    {"--auto-shard", "auto_shard"},
-    {"auto-shard", "auto_shard"},
-    {"--max-comm-bytes", "max_comm_bytes"},
-    {"max-comm-bytes", "max_comm_bytes"},
-    {"--reshard-after-forward", "reshard_after_forward"},
-    {"--prefetch", "prefetch"},
-    {"--remat-bytes", "remat_bytes"},
-    {"remat-bytes", "remat_bytes"},
-    {"--max-gather-bytes", "max_gather_bytes"},
-    {"max-gather-bytes", "max_gather_bytes"},
-    {"--max-bytes", "max_bytes"},
-    {"max-bytes", "max_bytes"},
-    {"--specialize", "specialize"},
-    {"--buckets", "buckets"},
-    {"--target", "target"},
-    {"--no-library", "library=False"},
-    {"--class", "rank_class"},
-    {"--axes", "axes"},
-    {"--entry", "entry"},
-    {"--weights-map", "maps"},
-    {"--weights-partial", "partial=True"},
-};
-
-}  // namespace
-
-std::string with_arguments(std::string text) {
-  auto of_word = [&](size_t i) { return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '-'); };
-  for (const auto& [option, argument] : kArguments)
-    for (size_t at = text.find(option); at != text.npos; at = text.find(option, at)) {
-      bool alone = (at == 0 || !of_word(at - 1)) && !of_word(at + option.size());
-      if (alone) text.replace(at, option.size(), argument);
-      at += alone ? argument.size() : option.size();
-    }
-  return text;
-}
-
-namespace {
-
 // The diagnostic in the words of a Python program.
 Diagnostic for_python(Diagnostic d) {
-  d.message = with_arguments(std::move(d.message)), d.help = with_arguments(std::move(d.help));
-  if (std::string own(code_info(d.code).help); d.help.empty() && with_arguments(own) != own) d.help = with_arguments(own);
+  if (d.help.empty()) d.help = help_for_python(d.code);
   constexpr std::string_view doc = "`nablac doc op ", declare = "declare the constraint ";
   if (d.location && d.location->function == kEagerName) {  // which is no function of the user's, nor are its values
     Location at = *d.location;
@@ -200,6 +139,7 @@ Site python_site() {
 PYBIND11_MODULE(_nabla, m) {
   using namespace nabla::python;
   m.attr("__version__") = std::string(nabla::kVersion);
+  nabla::set_option_spelling({spelled_for_python, ", "});
   m.def("set_folders", [](const std::string& package, const std::string& kernels) {
     package_folder() = package;
     set_kernel_folder(kernels);

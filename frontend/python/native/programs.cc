@@ -275,10 +275,9 @@ void bind_program(py::module_& m) {
           options.compile.target = target, options.compile.tuning_file = tuning;
           if (!max_bytes.empty()) options.max_bytes = bytes_of(max_bytes, "max_bytes");
           set_spread(options.compile, spread);
-          std::vector<driver::PlanRow> rows = value_or_throw(driver::plan_of(module, options));
-          for (driver::PlanRow& r : rows) r.refusal = with_arguments(std::move(r.refusal));
+          const std::vector<driver::PlanRow> rows = value_or_throw(driver::plan_of(module, options));
           const int64_t most = options.max_bytes ? options.max_bytes->count : driver::kNoLimit;
-          return std::make_pair(driver::plan_json(rows), with_arguments(driver::plan_text(rows, most)));
+          return std::make_pair(driver::plan_json(rows), driver::plan_text(rows, most));
         });
       });
 }

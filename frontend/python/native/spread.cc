@@ -8,6 +8,7 @@
 #include "passes/pass_manager.h"
 #include "passes/strategy/layout_rules.h"
 #include "passes/strategy/state_roles.h"
+#include "runtime/base/option_name.h"
 
 namespace nabla::python {
 
@@ -38,18 +39,18 @@ void set_spread(driver::CompileOptions& options, const Spread& spread) {
     else if (name == "microbatches")
       options.microbatches = std::stoll(value);
     else if (name == "max-comm-bytes")
-      options.max_comm_bytes = bytes_of(value, name);
+      options.max_comm_bytes = bytes_of(value, spelled({name}));
     else if (name == "deterministic")
       options.deterministic = true;
     else
-      set_option(options.pass_options, name == "auto-shard" ? "search" : name, value, name);
+      set_option(options.pass_options, name == "auto-shard" ? "search" : name, value, spelled({name}));
 }
 
 // Passes refuse all other options themselves if there is no mesh.
 void check_spread(const ir::Module& module, const driver::CompileOptions& options, const Spread& spread) {
   std::vector<std::string> given;
   for (const char* name : {"grad-sync", "reduce-dtype", "reshard-after-forward", "prefetch", "max-comm-bytes"})
-    if (spread.contains(name)) given.push_back(fmt::format("--{}", name));
+    if (spread.contains(name)) given.push_back(name);
   check(driver::check_spread(module, options, given));
 }
 

@@ -493,6 +493,7 @@ OpDef axis_index_op() {
   op.jvp = ir::not_differentiable("it has no operand");
   op.batch = ir::no_rule("it has no operand, so no batch reaches it");
   op.factors = ir::no_rule("a scalar that each rank knows has nothing to split");
+  op.as_size = [](const ir::SizeContext& c) -> std::optional<Dim> { return c.coordinate(c.attrs.get_axes("axes")); };
   op.cost = [](const TypedOp&) { return Cost{Dim(0), Dim(0)}; };
   op.dtypes = DTypes::kAsWritten;
   op.examples = {{{}, alone()}};

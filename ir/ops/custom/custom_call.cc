@@ -511,6 +511,7 @@ std::vector<OpDef> custom_call_ops() {
       .jvp = custom_call_jvp,
       .batch = custom_call_batch,
       .factors = custom_call_factors,
+      .form = ir::OpForm::kCustomCall,
       .access = custom_call_access,
       .linearity = ir::not_linear(),
       .lower = Lowering::kAccess,

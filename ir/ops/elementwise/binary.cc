@@ -112,31 +112,62 @@ Val push_atan2(const Push& p, int which) {
   return p.t * ((which == 0 ? u : v) / squares) / ir::select(origin, one, size);
 }
 
+// The op with a rule of index arithmetic, which gets operands that are known as sizes.
+template <class Rule>
+ElementwiseSpec in_sizes(ElementwiseSpec spec, Rule) {
+  spec.as_size = +[](const ir::SizeContext& c) -> std::optional<Dim> {
+    if (!c.operands[0] || !c.operands[1]) return std::nullopt;
+    return Rule()(*c.operands[0], *c.operands[1]);
+  };
+  return spec;
+}
+
+// 1 if a < b whatever their symbols are, 0 if never, nothing if that depends.
+std::optional<Dim> is_less(const Dim& a, const Dim& b) {
+  if (Dim::less_equal(b, a).value_or(false)) return Dim(0);
+  return Dim::less_equal(a + 1, b).value_or(false) ? std::optional<Dim>(1) : std::nullopt;
+}
+
+ElementwiseSpec addition(ElementwiseSpec spec) {
+  spec.form = ir::OpForm::kAdd;
+  return spec;
+}
+
+// The ops that sizes are computed with.
+std::vector<ElementwiseSpec> size_rows() {
+  return {
+      in_sizes(
+          addition(with(binary(
+                            "add", "a + b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] + x[1]; },
+                            +[](DType, const int64_t* x) {
+                              return static_cast<int64_t>(static_cast<uint64_t>(x[0]) + static_cast<uint64_t>(x[1]));
+                            },
+                            +[](const Push& p) { return p.t; }, +[](const Push& p) { return p.t; }),
+                        ir::jointly_linear({0, 1}), true)),
+          [](const Dim& a, const Dim& b) { return a + b; }),
+      in_sizes(with(binary(
+                        "sub", "a - b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] - x[1]; },
+                        +[](DType, const int64_t* x) {
+                          return static_cast<int64_t>(static_cast<uint64_t>(x[0]) - static_cast<uint64_t>(x[1]));
+                        },
+                        +[](const Push& p) { return p.t; }, +[](const Push& p) { return -p.t; }),
+                    ir::jointly_linear({0, 1}), false),
+               [](const Dim& a, const Dim& b) { return a - b; }),
+      in_sizes(with(binary(
+                        "mul", "a * b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] * x[1]; },
+                        +[](DType, const int64_t* x) {
+                          return static_cast<int64_t>(static_cast<uint64_t>(x[0]) * static_cast<uint64_t>(x[1]));
+                        },
+                        +[](const Push& p) { return p.t * p.x[1]; }, +[](const Push& p) { return p.t * p.x[0]; }),
+                    ir::linear_in_each({0, 1}).also(Combiner::kProd, ir::Linearity::Kind::kJointly, {0, 1}), true),
+               [](const Dim& a, const Dim& b) { return a * b; }),
+  };
+}
+
 std::vector<ElementwiseSpec> arithmetic_rows() {
   ir::Linearity quotient = ir::linear_in_each({0});
   quotient.claims[0].floats_only = true;
   return {
-      with(binary(
-               "add", "a + b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] + x[1]; },
-               +[](DType, const int64_t* x) {
-                 return static_cast<int64_t>(static_cast<uint64_t>(x[0]) + static_cast<uint64_t>(x[1]));
-               },
-               +[](const Push& p) { return p.t; }, +[](const Push& p) { return p.t; }),
-           ir::jointly_linear({0, 1}), true),
-      with(binary(
-               "sub", "a - b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] - x[1]; },
-               +[](DType, const int64_t* x) {
-                 return static_cast<int64_t>(static_cast<uint64_t>(x[0]) - static_cast<uint64_t>(x[1]));
-               },
-               +[](const Push& p) { return p.t; }, +[](const Push& p) { return -p.t; }),
-           ir::jointly_linear({0, 1}), false),
-      with(binary(
-               "mul", "a * b. Integers wrap modulo 2^bits.", +[](const double* x) { return x[0] * x[1]; },
-               +[](DType, const int64_t* x) {
-                 return static_cast<int64_t>(static_cast<uint64_t>(x[0]) * static_cast<uint64_t>(x[1]));
-               },
-               +[](const Push& p) { return p.t * p.x[1]; }, +[](const Push& p) { return p.t * p.x[0]; }),
-           ir::linear_in_each({0, 1}).also(Combiner::kProd, ir::Linearity::Kind::kJointly, {0, 1}), true),
       with(binary(
                "div",
                "a / b. Integers truncate towards zero; by zero the result is -1 (all bits set), and the most "
@@ -264,9 +295,10 @@ std::vector<ElementwiseSpec> comparison_rows() {
       compare(
           "ne", "Whether a != b; true where either is NaN.", +[](const double* x) -> double { return x[0] != x[1]; },
           +[](DType, const int64_t* x) -> int64_t { return x[0] != x[1]; }, true),
-      compare(
-          "lt", "Whether a < b; false where either is NaN.", +[](const double* x) -> double { return x[0] < x[1]; },
-          +[](DType d, const int64_t* x) -> int64_t { return int_less(d, x[0], x[1]); }, false),
+      in_sizes(compare(
+                   "lt", "Whether a < b; false where either is NaN.", +[](const double* x) -> double { return x[0] < x[1]; },
+                   +[](DType d, const int64_t* x) -> int64_t { return int_less(d, x[0], x[1]); }, false),
+               [](const Dim& a, const Dim& b) { return is_less(a, b); }),
       compare(
           "le", "Whether a <= b; false where either is NaN.", +[](const double* x) -> double { return x[0] <= x[1]; },
           +[](DType d, const int64_t* x) -> int64_t { return !int_less(d, x[1], x[0]); }, false),
@@ -283,7 +315,7 @@ std::vector<ElementwiseSpec> comparison_rows() {
 
 std::vector<OpDef> binary_ops() {
   std::vector<OpDef> out;
-  for (auto rows : {arithmetic_rows, bit_rows, shift_rows, comparison_rows})
+  for (auto rows : {size_rows, arithmetic_rows, bit_rows, shift_rows, comparison_rows})
     for (ElementwiseSpec& spec : rows()) out.push_back(make_elementwise(std::move(spec)));
   return out;
 }

@@ -200,6 +200,8 @@ OpDef make_elementwise(ElementwiseSpec s) {
       .jvp = jvp_rule,
       .batch = batch_elementwise,
       .factors = [](const TypedOp& op) { return Factors::pointwise(op); },
+      .form = spec->form,
+      .as_size = spec->as_size,
       .access = [spec](const TypedOp& op) { return access(*spec, op); },
       .linearity = spec->linearity,
       .lower = Lowering::kAccess,

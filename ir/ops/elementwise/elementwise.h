@@ -34,6 +34,8 @@ struct ElementwiseSpec {
   kernel_ir::Expr (*expr)(const std::vector<kernel_ir::Expr>& x) = nullptr;
   std::string refusal;         ///< not empty: why there is no derivative
   std::vector<PushRule> push;  ///< per operand
+  ir::OpForm form = ir::OpForm::kOther;
+  std::optional<ir::Dim> (*as_size)(const ir::SizeContext&) = nullptr;
   ir::Linearity linearity = ir::not_linear();
   bool commutative = false;
   int flops = 1;

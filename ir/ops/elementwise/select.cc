@@ -86,6 +86,10 @@ OpDef select_op() {
       .jvp = jvp_linear_in({1, 2}),
       .batch = select_batch,
       .factors = [](const TypedOp& op) { return Factors::pointwise(op); },
+      .as_size = [](const ir::SizeContext& c) -> std::optional<ir::Dim> {
+        const std::optional<ir::Dim>& predicate = c.operands[0];
+        return predicate && predicate->is_static() ? c.operands[predicate->is(0) ? 2 : 1] : std::nullopt;
+      },
       .access =
           [](const TypedOp& op) {
             return map_fragment(op, [&](const std::vector<kernel_ir::Expr>& at) {
@@ -180,6 +184,8 @@ OpDef convert_op() {
       },
       .batch = batch_elementwise,
       .factors = [](const TypedOp& op) { return Factors::pointwise(op); },
+      .form = ir::OpForm::kConvert,
+      .as_size = [](const ir::SizeContext& c) { return c.operands[0]; },
       .access =
           [](const TypedOp& op) {
             return map_fragment(op, [&](const std::vector<kernel_ir::Expr>& at) {
@@ -210,6 +216,7 @@ OpDef bitcast_op() {
   };
   OpDef op = convert_op();
   op.name = "bitcast";
+  op.form = ir::OpForm::kOther, op.as_size = nullptr;
   op.doc = "The bits of x read as another dtype of the same size. Whether a NaN keeps its payload is not specified.";
   op.operands = {{"x", "not bool"}};
   op.constraints = {{"C1", "both dtypes have one size and neither is bool"}};

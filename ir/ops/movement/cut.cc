@@ -160,6 +160,7 @@ OpDef slice_op() {
             return cut_factors(op, Factors::Kind::kPermute, [&](int d) { return cut_of(op.attrs, d).whole(); });
           },
       .rank_rule = ir::RankRule::kSlice,
+      .form = ir::OpForm::kSlice,
       .access =
           [](const TypedOp& op) {
             Fragment out;
@@ -363,6 +364,7 @@ OpDef pad_op() {
             return cut_factors(op, Factors::Kind::kPermute, [&](int d) { return padding_of(op.attrs, d).whole(); });
           },
       .rank_rule = ir::RankRule::kPad,
+      .form = ir::OpForm::kPad,
       .access = pad_access,
       .linearity = ir::moves({0, 1}),
       .lower = Lowering::kAccess,
@@ -486,6 +488,7 @@ OpDef concatenate_op() {
             return cut_factors(op, Factors::Kind::kReplicate, [axis](int d) { return d != axis; });
           },
       .rank_rule = ir::RankRule::kConcatenate,
+      .form = ir::OpForm::kConcatenate,
       .access = concatenate_access,
       .linearity = ir::moves({0}),
       .lower = Lowering::kAccess,

@@ -177,6 +177,8 @@ OpDef reshape_op() {
             return batch_with(ctx, {{"shape", prepend(ctx.size, ctx.attrs().get_shape("shape"))}});
           },
       .factors = reshape_factors,
+      .form = ir::OpForm::kReshape,
+      .as_size = [](const ir::SizeContext& c) { return c.operands[0]; },
       .localise = localise_shape,
       .access =
           [](const TypedOp& op) {
@@ -381,6 +383,7 @@ OpDef broadcast_op() {
             return batch_with(ctx, {{"shape", prepend(ctx.size, ctx.attrs().get_shape("shape"))}, {"dims", dims}});
           },
       .factors = broadcast_factors,
+      .form = ir::OpForm::kBroadcast,
       .localise = localise_shape,
       .access =
           [](const TypedOp& op) {
@@ -462,6 +465,7 @@ OpDef copy_op() {
       "state leaf must be read after its update.",
       Lowering::kAccess, [](VjpContext& ctx) { return std::vector<MaybeVal>{ctx.ct()}; },
       [](JvpContext& ctx) { return std::vector<MaybeVal>{ctx.tangents[0]}; });
+  op.form = ir::OpForm::kCopy;
   op.traits.fence = true;
   op.reference = [](const EvalContext& ctx) {
     const Literal& x = ctx.operands[0];

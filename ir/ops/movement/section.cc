@@ -111,6 +111,7 @@ OpDef section_op() {
       .batch = batch_shifting({"axis"}),
       .factors = section_factors,
       .rank_rule = ir::RankRule::kSection,
+      .form = ir::OpForm::kSection,
       .access =
           [](const TypedOp& op) {
             kernel_ir::Fragment out;
