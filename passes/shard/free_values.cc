@@ -8,7 +8,6 @@ namespace nabla::passes {
 using ir::Axes;
 using ir::Factors;
 using ir::Node;
-using ir::Val;
 using ir::ValueId;
 
 ir::Shard shard_along(const ir::Mesh& mesh, const RankSymbols& rank, const ir::TypedOp& op, const Factors& factors,
@@ -27,26 +26,32 @@ Layout layout_along(const ir::Mesh& mesh, const Factors::Tensor& dims, const Fac
   return out;
 }
 
-FreeValues::FreeValues(const ir::Function& f, const ir::Mesh& mesh, const RankSymbols& rank, ir::FunctionBuilder& b,
-                       std::function<Val(ValueId, const Layout&)> laid_out)
-    : f_(f), mesh_(mesh), rank_(rank), b_(b), laid_out_(std::move(laid_out)), free_(made_of_scalars(f)), makers_(ir::producers(f)) {}
+FreeValues::FreeValues(const ir::Function& f, const ir::Mesh& mesh, const RankSymbols& rank,
+                       std::function<Slot(LocalValue)> add, std::function<Slot(ValueId, const Layout&)> bring)
+    : f_(f),
+      mesh_(mesh),
+      rank_(rank),
+      add_(std::move(add)),
+      bring_(std::move(bring)),
+      free_(made_of_scalars(f)),
+      makers_(ir::producers(f)) {}
 
-std::optional<Val> FreeValues::part(ValueId id, const Layout& to) {
-  for (const Part& part : made_[id])
-    if (part.layout == to) return part.value;
+std::optional<Slot> FreeValues::shard(ValueId id, const Layout& to) {
+  for (const Made& made : made_[id])
+    if (made.layout == to) return made.slot;
   const Node& n = f_.nodes[static_cast<size_t>(makers_[id])];
-  std::optional<Val> made = n.op->lower == ir::Lowering::kConstant ? constant(n, to) : split(n, to);
+  std::optional<Slot> made = n.op->lower == ir::Lowering::kConstant ? constant(n, to) : split(n, to);
   if (made) made_[id].push_back({*made, to});
   return made;
 }
 
-std::optional<Val> FreeValues::constant(const Node& n, const Layout& to) {
+std::optional<Slot> FreeValues::constant(const Node& n, const Layout& to) {
   std::vector<int64_t> shape = local_type(mesh_, f_.type(n.results[0]), to).extents();
-  std::optional<Literal> part = uniform(n.attrs.get_literal("value"), shape);
-  return part ? std::optional(b_.constant(*part)) : std::nullopt;
+  std::optional<Literal> value = uniform(n.attrs.get_literal("value"), shape);
+  return value ? std::optional(add_(LocalConstant{std::move(*value)})) : std::nullopt;
 }
 
-std::optional<Val> FreeValues::split(const Node& n, const Layout& to) {
+std::optional<Slot> FreeValues::split(const Node& n, const Layout& to) {
   if (!n.op->factors.exists() || n.results.size() != 1) return std::nullopt;
   ir::TypedOp op = ir::typed(f_, n);
   Factors factors = n.op->factors(op);
@@ -68,9 +73,9 @@ std::optional<Val> FreeValues::split(const Node& n, const Layout& to) {
     ir::Type part = local_type(mesh_, f_.type(n.operands[i]), layouts.back());
     if (!(part == shard.operand(static_cast<int>(i)))) return std::nullopt;
   }
-  std::vector<Val> operands;
-  for (size_t i = 0; i < n.operands.size(); ++i) operands.push_back(laid_out_(n.operands[i], layouts[i]));
-  return b_.op(n.op->name, operands, attrs);
+  std::vector<Slot> operands;
+  for (size_t i = 0; i < n.operands.size(); ++i) operands.push_back(bring_(n.operands[i], layouts[i]));
+  return add_(LocalNode{&n, std::move(attrs), std::move(operands)});
 }
 
 }  // namespace nabla::passes

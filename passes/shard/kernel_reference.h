@@ -3,7 +3,7 @@
 
 #include "ir/module.h"
 #include "ir/op_def.h"
-#include "passes/shard/function_partition.h"
+#include "passes/shard/plan_partition.h"
 
 namespace nabla::passes {
 

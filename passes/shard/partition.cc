@@ -1,15 +1,16 @@
 #include "passes/shard/partition.h"
 
+#include <functional>
 #include <utility>
 
 #include "passes/rewrite.h"
-#include "passes/shard/function_partition.h"
 #include "passes/shard/granulate_sums.h"
 #include "passes/shard/layout.h"
 #include "passes/shard/layout_nodes.h"
 #include "passes/shard/local_symbols.h"
 #include "passes/shard/manual_regions.h"
 #include "passes/shard/microbatch.h"
+#include "passes/shard/plan_partition.h"
 #include "passes/shard/sum_points.h"
 
 namespace nabla::passes {
@@ -19,8 +20,10 @@ using ir::Axes;
 using ir::FunctionPtr;
 using ir::Mesh;
 
-// The functions of a sharded module, made local in `out`.
-Result<PendingSums> make_local(const ir::Module& sharded, const RankSymbols& rank, ir::Module& out, PassContext& context) {
+using SeePlan = std::function<void(const ir::Function& f, const PartitionPlan& plan)>;
+
+// Makes the functions of a sharded module local in `out`. `see` gets each plan.
+Status make_local(const ir::Module& sharded, const RankSymbols& rank, ir::Module& out, PassContext& context, const SeePlan& see = nullptr) {
   const Mesh& mesh = *sharded.mesh();
   const GradSync exchange = grad_sync_of(context.options);
   const int64_t most = context.options.max_gather_bytes.count;
@@ -28,41 +31,49 @@ Result<PendingSums> make_local(const ir::Module& sharded, const RankSymbols& ran
     const ir::StateLeaf& whole = sharded.state[static_cast<size_t>(&leaf - out.state.data())];
     leaf.type = local_type(mesh, leaf.type, layout_of(whole.sharding, leaf.type.rank()));
   }
-  PendingSums sums;
   // Callees first: a node's types are those of its functions.
   PartitionContext partition{sharded, out, mesh, rank, context, most, {}};
   std::map<std::string, ir::ControlFlow> bodies = bodies_of(sharded);
   for (const FunctionPtr& f : NABLA_TRY(bottom_up(sharded))) {
     ScopedActivity activity("partition on @" + f->name);
-    size_t remarks = context.remarks.size();
-    std::vector<FunctionPtr> functions = out.functions;
-    PartitionedFunction made = NABLA_TRY(partition_function(*f, partition));
-    if (auto loop = bodies.find(f->name); loop != bodies.end() && !made.begun.empty()) {
-      auto with = [&](const LoopSums& left) {
-        context.forget_remarks(remarks);
-        out.functions = functions;
-        return partition_function(*f, partition, left, static_cast<size_t>(loop->second.consts));
-      };
+    PartitionPlan plan = NABLA_TRY(plan_partition(*f, partition));
+    if (auto loop = bodies.find(f->name); loop != bodies.end() && !plan.begun.empty()) {
+      auto with = [&](const LoopSums& left) { return plan_partition(*f, partition, left, static_cast<size_t>(loop->second.consts)); };
       auto pending_with = [&](const LoopSums& left) -> Result<std::vector<Axes>> { return NABLA_TRY(with(left)).pending_results; };
-      LoopSums left = NABLA_TRY(loop_sums({*f, loop->second, mesh, exchange, made.begun, made.pending_results}, pending_with));
-      made = NABLA_TRY(with(left));
+      LoopSums left = NABLA_TRY(loop_sums({*f, loop->second, mesh, exchange, plan.begun, plan.pending_results}, pending_with));
+      plan = NABLA_TRY(with(left));
       if (!left.empty()) partition.bodies[f->name] = std::move(left);
     }
-    sums[f->name] = made.made_pending;
-    out.set(made.function);
+    out.set(NABLA_TRY(emit_partition(plan, *f, partition)));
+    context.remarks.insert(context.remarks.end(), plan.remarks.begin(), plan.remarks.end());
+    if (see) see(*f, plan);
   }
-  return sums;
+  return Ok{};
+}
+
+// Plans the functions of a sharded module as `partition` does.
+Status plan_all(const ir::Module& module, PassContext& context, const SeePlan& see) {
+  const ir::Module sharded = with_local_symbols(module);
+  ir::Module out = without_layouts(sharded);
+  RankSymbols rank(*sharded.mesh());
+  out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
+  return make_local(sharded, rank, out, context, see);
 }
 
 }  // namespace
 
 Result<PendingSums> pending_sums(const ir::Module& module, PassContext& context) {
-  if (!module.mesh()) return PendingSums();
-  const ir::Module sharded = with_local_symbols(module);
-  ir::Module out = without_layouts(sharded);
-  RankSymbols rank(*sharded.mesh());
-  out.symbols.insert(out.symbols.end(), rank.all().begin(), rank.all().end());
-  return make_local(sharded, rank, out, context);
+  PendingSums out;
+  if (!module.mesh()) return out;
+  (void)NABLA_TRY(plan_all(module, context, [&](const ir::Function& f, const PartitionPlan& plan) { out[f.name] = plan.made_pending; }));
+  return out;
+}
+
+Result<std::string> partition_text(const ir::Module& module, PassContext& context) {
+  std::string out;
+  if (!module.mesh()) return out;
+  (void)NABLA_TRY(plan_all(module, context, [&](const ir::Function& f, const PartitionPlan& plan) { out += str(plan, f); }));
+  return out;
 }
 
 Result<ir::Module> partition(const ir::Module& given, PassContext& context) {

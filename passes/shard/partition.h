@@ -21,5 +21,8 @@ Result<ir::Module> partition(const ir::Module& module, PassContext& context);
 using PendingSums = std::map<std::string, std::vector<ir::Axes>>;
 /// What partition would leave pending in the values of a sharded module; nothing without a mesh.
 Result<PendingSums> pending_sums(const ir::Module& module, PassContext& context);
+/// The plan by which partition emits a sharded module, for people: how ranks compute each node, and in which layouts they have its
+/// operands and results. It is empty without a mesh.
+Result<std::string> partition_text(const ir::Module& module, PassContext& context);
 
 }  // namespace nabla::passes

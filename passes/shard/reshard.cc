@@ -197,11 +197,14 @@ double reshard_bytes(const Mesh& mesh, const ir::Type& type, const Layout& from,
 }
 
 Val reshard(const Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to, std::optional<DType> made) {
-  Val v = part.value;
-  Axes pending = part.layout.pending;
-  ir::Type whole = v.type();
+  ir::Type whole = part.value.type();
   for (size_t d = 0; d < whole.shape.size(); ++d) whole.shape[d] = whole.shape[d] * shards(mesh, part.layout.dims[d]);
-  for (const ReshardStep& step : reshard_steps(mesh, whole, part.layout, to)) {
+  return by_steps(mesh, rank, part.value, part.layout.pending, reshard_steps(mesh, whole, part.layout, to), made);
+}
+
+Val by_steps(const Mesh& mesh, const RankSymbols& rank, Val v, Axes pending, const std::vector<ReshardStep>& steps,
+             std::optional<DType> made) {
+  for (const ReshardStep& step : steps) {
     const std::optional<CollectiveKind> collective = collective_of(step.kind);
     const std::string op = collective ? collective_def(*collective).name : "";
     ir::Attrs attrs = group(mesh, step.axes);

@@ -57,6 +57,9 @@ double bytes_of_steps(const ir::Mesh& mesh, const ir::Type& type, const Layout& 
 double reshard_bytes(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to, DType share);
 /// The same if pending sums have the type of the value.
 double reshard_bytes(const ir::Mesh& mesh, const ir::Type& type, const Layout& from, const Layout& to);
+/// The rank's shard after these steps. `pending`: the axes over which a sum is pending in it before. `made`: as for `reshard`.
+ir::Val by_steps(const ir::Mesh& mesh, const RankSymbols& rank, ir::Val shard, ir::Axes pending, const std::vector<ReshardStep>& steps,
+                 std::optional<DType> made = std::nullopt);
 /// The rank's shard under another layout. `made` is the type to which a pending sum is rounded right after ranks have combined it.
 /// Without it the shard keeps its type.
 ir::Val reshard(const ir::Mesh& mesh, const RankSymbols& rank, const Part& part, const Layout& to,

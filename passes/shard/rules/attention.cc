@@ -87,6 +87,7 @@ std::optional<Ruled> attended_by_ranks(const RuleContext& c) {
     out.pending = keys->axes, bytes += 2 * ir::sent_bytes(CollectiveKind::kAllReduce, keys->ranks, row_bytes);
   bytes += bytes_returned(c, 0, out) + bytes_returned(c, 1, rows);
   Ruled ruled{{out, rows}, bytes, nullptr};
+  ruled.operands.assign(in.begin(), in.end());
   ruled.make = [=, keys = *keys, attrs = split.attrs(), &c] {
     std::vector<Val> operands = parts(c, in);
     if (keys.ring) return ring_forward(ring_of(c, keys, attrs, 3), operands);
@@ -115,6 +116,7 @@ std::optional<Ruled> attention_back(const RuleContext& c) {
       bytes += 2 * static_cast<double>(keys->ranks - 1) * bytes_of_part(c, c.op.operands[i], in[i]);
   for (size_t r = 0; r < 3; ++r) bytes += bytes_returned(c, r, out[r]);
   Ruled ruled{out, bytes, nullptr};
+  ruled.operands.assign(in.begin(), in.end());
   ruled.make = [=, keys = *keys, attrs = split.attrs(), &c] {
     std::vector<Val> operands = parts(c, in);
     return keys.ring ? ring_backward(ring_of(c, keys, attrs, 6), operands) : c.b.add(c.n.op->name, operands, attrs);

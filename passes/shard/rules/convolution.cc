@@ -152,6 +152,7 @@ std::optional<Ruled> convolved(const RuleContext& c) {
       c, x, in, *dims, [](const SlidingDim& a) { return a.read(); }, [](const SlidingDim& a) { return a.in; });
   Ruled ruled{
       {out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, filter) + bytes_returned(c, 0, out), nullptr};
+  ruled.operands = {in, filter}, ruled.shares = true;
   ruled.make = [=, dims = *dims, &c] {
     Val read = windows(c, c.part(0, in), dims, &SlidingDim::read);
     return std::vector<Val>{convolve(c, "convolution", read, c.part(1, filter), padded_attrs(c, dims), out)};
@@ -185,6 +186,7 @@ std::optional<Ruled> convolved_back(const RuleContext& c) {
       c, ct, in, *dims, [](const SlidingDim& a) { return a.readers(); }, [](const SlidingDim& a) { return a.out; });
   Ruled ruled{
       {out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, filter) + bytes_returned(c, 0, out), nullptr};
+  ruled.operands = {in, filter}, ruled.shares = true;
   ruled.make = [=, dims = *dims, &c] {
     Val readers = windows(c, c.part(0, in), dims, &SlidingDim::readers);
     return std::vector<Val>{convolve(c, "conv_input_grad", readers, c.part(1, filter), attrs, out)};
@@ -205,6 +207,7 @@ std::optional<Ruled> filter_gradient(const RuleContext& c) {
   double bytes = bytes_of_windows(
       c, x, in, *dims, [](const SlidingDim& a) { return a.read(); }, [](const SlidingDim& a) { return a.in; });
   Ruled ruled{{out}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, seeds) + bytes_returned(c, 0, out), nullptr};
+  ruled.operands = {in, seeds}, ruled.shares = true;
   ruled.make = [=, dims = *dims, &c] {
     Val read = windows(c, c.part(0, in), dims, &SlidingDim::read);
     return std::vector<Val>{convolve(c, "conv_filter_grad", read, c.part(1, seeds), padded_attrs(c, dims), out)};
@@ -230,6 +233,7 @@ std::optional<Ruled> pooled(const RuleContext& c) {
                                          [](const SlidingDim& a) { return a.in; });
   }
   Ruled ruled{{out}, bytes + bytes_returned(c, 0, out), nullptr};
+  ruled.operands.assign(in.begin(), in.end());
   ruled.make = [=, dims = *dims, &c] {
     std::vector<Val> operands;
     bool sums = c.n.op->rank_rule == ir::RankRule::kPoolSum;
@@ -259,6 +263,7 @@ std::optional<Ruled> scattered_back(const RuleContext& c) {
       bytes_of_windows(
           c, source, seeds, *dims, [](const SlidingDim& a) { return a.readers(); }, [](const SlidingDim& a) { return a.out; });
   Ruled ruled{{in}, bytes + bytes_brought(c, 0, in) + bytes_brought(c, 1, seeds) + bytes_returned(c, 0, in), nullptr};
+  ruled.operands = {in, seeds};
   ruled.make = [=, dims = *dims, &c] {
     Val all = c.part(0, in), least = fill_of(c, x.dtype, true);
     for (const SlidingDim& a : dims) all = window(c, all, static_cast<int64_t>(a.dim), a.axes, read(a), least);

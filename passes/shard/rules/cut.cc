@@ -151,6 +151,8 @@ std::optional<Ruled> cut_or_pad(const RuleContext& c) {
     part *= static_cast<double>(cut.window.count) / own;
   }
   Ruled ruled{{out}, bytes + bytes_returned(c, 0, out), nullptr};
+  ruled.operands = {in}, ruled.shares = !in.pending.empty();
+  if (pads) ruled.operands.push_back(Layout());
   ruled.make = [=, cuts = *cuts, &c] {
     Val x = brought(c, 0, in);
     std::optional<Val> fill;
@@ -177,6 +179,7 @@ std::optional<Ruled> reversed(const RuleContext& c) {
   in.pending = kept_pending(c, {0}, {in});
   double bytes = bytes_of_part(c, c.op.operands[0], in) * static_cast<double>(turned.size());
   Ruled ruled{{in}, bytes_brought(c, 0, in) + bytes + bytes_returned(c, 0, in), nullptr};
+  ruled.operands = {in}, ruled.shares = true;
   ruled.make = [=, &c] {
     Val x = brought(c, 0, in);
     for (int64_t d : turned) {
@@ -215,6 +218,9 @@ std::optional<Ruled> joined_along(const RuleContext& c) {
   out.pending = kept_pending(c, all, in);
   for (size_t i : all) in[i].pending = out.pending, bytes += bytes_brought(c, i, in[i]);
   Ruled ruled{{out}, bytes + bytes_returned(c, 0, out), nullptr};
+  ruled.shares = true;
+  for (size_t i : all)
+    ruled.operands.push_back(c.op.operands[i].shape[axis].is(0) ? std::nullopt : std::optional(in[i]));
   ruled.make = [=, &c] {
     Dim first = c.rank.coordinate(axes) * own;
     auto dim = static_cast<int64_t>(axis);

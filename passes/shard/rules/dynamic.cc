@@ -83,6 +83,8 @@ std::optional<Ruled> sliced_where_it_is(const RuleContext& c) {
     out.pending.insert(out.pending.end(), a.axes.begin(), a.axes.end());
   }
   Ruled ruled{{out}, bytes_brought(c, 0, in) + bytes_returned(c, 0, out), nullptr};
+  ruled.operands.assign(c.n.operands.size(), Layout());  // of the starts, which are scalars
+  ruled.operands[0] = in;
   ruled.make = [=, dims = *dims, &c] {
     Val x = c.part(0, in);
     std::vector<Val> starts = starts_of(c, 1);
@@ -106,6 +108,8 @@ std::optional<Ruled> updated_where_it_is(const RuleContext& c) {
   Layout in = split.operand(0), update = split.operand(1);
   for (const SlicedDim& a : *dims) in.dims[a.dim] = a.axes, update.dims[a.dim].clear();
   Ruled ruled{{in}, bytes_brought(c, 0, in) + bytes_brought(c, 1, update) + bytes_returned(c, 0, in), nullptr};
+  ruled.operands.assign(c.n.operands.size(), Layout());  // of the starts, which are scalars
+  ruled.operands[0] = in, ruled.operands[1] = update;
   ruled.make = [=, dims = *dims, &c] {
     Val x = c.part(0, in), fresh = c.part(1, update);
     const ir::Shape shape = fresh.shape();

@@ -76,6 +76,7 @@ std::optional<Ruled> exchanged(const RuleContext& c) {
       if ((best && best->bytes <= bytes) || !split.fits()) continue;
       best = Ruled{{}, bytes, nullptr};
       for (size_t r = 0; r < c.n.results.size(); ++r) best->layouts.push_back(split.result(r));
+      for (size_t i = 0; i < c.n.operands.size(); ++i) best->operands.push_back(split.operand(i));
       best->make = [split, &c] {
         std::vector<ir::Val> operands;
         for (size_t i = 0; i < c.n.operands.size(); ++i) operands.push_back(c.part(i, split.operand(i)));

@@ -56,6 +56,7 @@ std::optional<Ruled> into_own(const RuleContext& c, size_t dim) {
   in.dims[dim] = out.dims[dim] = axes;
   double bytes = bytes_brought(c, 1, indices) + bytes_brought(c, 2, updates) + bytes_returned(c, 0, out);
   Ruled ruled{{out}, bytes + bytes_brought(c, 0, in), nullptr};
+  ruled.operands = {in, indices, updates};
   ruled.make = [=, attrs = split.attrs(), &c] {
     ir::Attrs own = attrs;
     own.set("out_of_range", std::string("drop"));
@@ -88,6 +89,7 @@ std::optional<Ruled> of_own(const RuleContext& c, size_t dim) {
   if (kept) in.pending = all;
   if (parts) in.dims[dim] = all;
   Ruled ruled{{out}, bytes + bytes_brought(c, 0, in), nullptr};
+  ruled.operands = {in, indices, updates}, ruled.shares = true;
   ruled.make = [=, attrs = split.attrs(), &c] {
     Val into = c.share(brought(c, 0, in));
     if (parts)
@@ -113,6 +115,7 @@ std::optional<Ruled> gathered_by_index(const RuleContext& c) {
   in.dims[*dim] = axes;
   out.pending = axes;
   Ruled ruled{{out}, bytes_brought(c, 0, in) + bytes_brought(c, 1, indices) + bytes_returned(c, 0, out), nullptr};
+  ruled.operands = {in, indices};
   ruled.make = [=, dim = *dim, attrs = split.attrs(), &c] {
     Val x = c.part(0, in), own = own_indices(c, c.part(1, indices), dim, axes);
     Val last = c.b.like(own, static_cast<double>(x.shape()[dim].value() - 1));

@@ -27,6 +27,7 @@ std::optional<Ruled> position_of_extreme(const RuleContext& c) {
   bytes += bytes / bytes_of(positions.dtype) * static_cast<double>(bytes_of(c.f.type(c.n.operands[0]).dtype));
   const double sent = ir::sent_bytes(CollectiveKind::kAllReduce, ranks, bytes);
   Ruled ruled{{out}, bytes_brought(c, 0, in) + sent + bytes_returned(c, 0, out), nullptr};
+  ruled.operands = {in};
   ruled.make = [=, attrs = split.attrs(), &c] {
     Val x = c.part(0, in), at = c.b.op(c.n.op->name, {x}, attrs);
     Val top = c.b.op(max ? "reduce_max" : "reduce_min", {x}, {{"axes", ir::Ints{axis}}});
@@ -54,6 +55,7 @@ std::optional<Ruled> top_of_candidates(const RuleContext& c) {
   bytes = bytes / static_cast<double>(k) * static_cast<double>(candidates);
   Ruled ruled{{out, out}, bytes_brought(c, 0, in) + ir::sent_bytes(CollectiveKind::kAllGather, ranks, bytes), nullptr};
   for (size_t r : {0, 1}) ruled.bytes += bytes_returned(c, r, out);
+  ruled.operands = {in};
   ruled.make = [=, &c] {
     ir::Attrs attrs = c.n.attrs;
     attrs.set("k", candidates);

@@ -87,6 +87,7 @@ std::optional<Ruled> look_up_rows(const RuleContext& c) {
   Layout result = joined(batch, width);
   result.pending = table.dims[0];
   Ruled out{{result}, reshard_bytes(c.mesh, c.f.type(c.n.results[0]), result, wanted), nullptr};
+  out.operands = {table, Layout{batch, {}}};
   out.make = [=] {
     Val part = c.part(0, table), ids = own_rows(c, *rows, c.part(1, {batch, {}}), table.dims[0]);
     Val last = spread(scalar(c.b, part.shape()[0] - 1), ids.shape());
@@ -118,6 +119,9 @@ std::optional<Ruled> add_into_rows(const RuleContext& c) {
   out.bytes += reshard_bytes(c.mesh, c.f.type(c.n.operands[2]), c.layout(2), updates);
   if (!kept && !zero) out.bytes += reshard_bytes(c.mesh, c.f.type(c.n.operands[0]), from, to);
   const ir::Type& table = c.f.type(c.n.operands[0]);
+  Layout onto = to;
+  if (kept) onto.pending = all;
+  out.operands = {zero ? std::nullopt : std::optional(onto), Layout{batch, {}}, updates}, out.shares = !all.empty();
   out.make = [=, &table] {
     auto share = [&](Val v) { return all.empty() ? v : c.share(v); };
     Val added = share(c.part(2, updates)), into;

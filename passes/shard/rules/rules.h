@@ -49,6 +49,10 @@ struct Ruled {
   std::vector<Layout> layouts;  ///< of the results
   double bytes = 0;             ///< sent by a rank, until the results are as they are wanted
   std::function<std::vector<ir::Val>()> make;
+  /// The layouts to which the rule brings operands. A sum that is pending in one of them stays so. Nothing for an operand that it
+  /// does not read.
+  std::vector<std::optional<Layout>> operands = {};
+  bool shares = false;  ///< results in which sums are pending have the type of shares, which is wider than that of narrow floats
 };
 
 /// A dimension of one of a node's operands or results.

@@ -70,6 +70,7 @@ std::optional<Ruled> running(const RuleContext& c) {
   std::optional<ScanCut> cut = cut_of(c);
   if (!cut) return std::nullopt;
   Ruled ruled{{cut->layout}, bytes_brought(c, 0, cut->layout) + cut->sent + bytes_returned(c, 0, cut->layout), nullptr};
+  ruled.operands = {cut->layout};
   ruled.make = [cut = *cut, &c] {
     const bool rounds = c.n.op->rank_rule == ir::RankRule::kRunningSum;
     Val x = rounds ? c.share(c.part(0, cut.layout)) : c.part(0, cut.layout), own = c.b.op(c.n.op->name, {x}, c.n.attrs);
@@ -91,6 +92,7 @@ std::optional<Ruled> running_position(const RuleContext& c) {
   Ruled ruled{{cut->layout},
               bytes_brought(c, 0, cut->layout) + cut->sent * (1 + wide) + bytes_returned(c, 0, cut->layout),
               nullptr};
+  ruled.operands = {cut->layout};
   ruled.make = [cut = *cut, &c] {
     const ir::Attrs& attrs = c.n.attrs;
     ir::FunctionBuilder& b = c.b;
