@@ -73,7 +73,7 @@ Ring ring_of(const RuleContext& c, const Keys& keys, const ir::Attrs& attrs, int
 
 }  // namespace
 
-std::optional<Ruled> attended_by_ranks(const RuleContext& c) {
+static std::optional<Ruled> attended_by_ranks(const RuleContext& c) {
   std::optional<Keys> keys = keys_of(c, 3);
   if (!keys) return std::nullopt;
   Split split = split_by(c, *keys);
@@ -98,7 +98,7 @@ std::optional<Ruled> attended_by_ranks(const RuleContext& c) {
   return ruled;
 }
 
-std::optional<Ruled> attention_back(const RuleContext& c) {
+static std::optional<Ruled> attention_back(const RuleContext& c) {
   std::optional<Keys> keys = keys_of(c, 6);
   if (!keys) return std::nullopt;
   Split split = split_by(c, *keys);
@@ -124,10 +124,22 @@ std::optional<Ruled> attention_back(const RuleContext& c) {
   return ruled;
 }
 
-Ties keys_and_values(const ir::TypedOp& op) {
+static Ties keys_and_values(const ir::TypedOp& op) {
   std::vector<TensorDim> tie = {{false, kK, kPositions}, {false, kV, kPositions}};
   if (op.results.size() == 3) tie.insert(tie.end(), {{true, kK, kPositions}, {true, kV, kPositions}});
   return {tie};
+}
+
+std::span<const OpRule> attention_rules() {
+  constexpr const char* kKeys =
+      "keys and values travel round the ring of the ranks, with their gradients on the way back; where queries lie elsewhere "
+      "each rank attends to its own keys, and the results are weighed by their logsumexp";
+  using ir::RankRule;
+  static const OpRule kRules[] = {
+      {RankRule::kAttention, attended_by_ranks, keys_and_values, kKeys, true},
+      {RankRule::kAttentionGrad, attention_back, keys_and_values, kKeys, true},
+  };
+  return kRules;
 }
 
 }  // namespace nabla::passes

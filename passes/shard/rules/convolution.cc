@@ -140,7 +140,7 @@ Val convolve(const RuleContext& c, const char* op, Val x, Val y, const ir::Attrs
 
 }  // namespace
 
-std::optional<Ruled> convolved(const RuleContext& c) {
+static std::optional<Ruled> convolved(const RuleContext& c) {
   const ir::Type &x = c.op.operands[0], &y = c.op.results[0];
   Ints taps = taps_of(c.op.operands[1]);
   if (!all_known(taps)) return std::nullopt;
@@ -161,7 +161,7 @@ std::optional<Ruled> convolved(const RuleContext& c) {
 }
 
 // The input's gradient of a rank's part of the input, from all outputs that read it.
-std::optional<Ruled> convolved_back(const RuleContext& c) {
+static std::optional<Ruled> convolved_back(const RuleContext& c) {
   const ir::Type &ct = c.op.operands[0], &dx = c.op.results[0];
   Ints taps = taps_of(c.op.operands[1]);
   if (!all_known(taps)) return std::nullopt;
@@ -195,7 +195,7 @@ std::optional<Ruled> convolved_back(const RuleContext& c) {
 }
 
 // Every rank sums over its outputs: the sum over ranks is pending.
-std::optional<Ruled> filter_gradient(const RuleContext& c) {
+static std::optional<Ruled> filter_gradient(const RuleContext& c) {
   const ir::Type &x = c.op.operands[0], &ct = c.op.operands[1];
   Ints taps = taps_of(c.op.results[0]);
   if (!all_known(taps)) return std::nullopt;
@@ -217,7 +217,7 @@ std::optional<Ruled> filter_gradient(const RuleContext& c) {
 
 // ---- Pooling.
 
-std::optional<Ruled> pooled(const RuleContext& c) {
+static std::optional<Ruled> pooled(const RuleContext& c) {
   const ir::Type &x = c.op.operands[0], &y = c.op.results[0];
   auto dims = dims_along(c, 0, x, y, list(c, "window"), [&](size_t d) { return c.layout(0).dims[d]; });
   if (!dims) return std::nullopt;
@@ -246,7 +246,7 @@ std::optional<Ruled> pooled(const RuleContext& c) {
 }
 
 // Elements get what the windows that chose them bring: those that reach into a rank's part, with all that they read.
-std::optional<Ruled> scattered_back(const RuleContext& c) {
+static std::optional<Ruled> scattered_back(const RuleContext& c) {
   const ir::Type &x = c.op.operands[0], &source = c.op.operands[1];
   auto dims = dims_along(c, 0, x, source, list(c, "window"), [&](size_t d) { return axes_of_either(c, d); });
   if (!dims) return std::nullopt;
@@ -297,7 +297,22 @@ Ties spatial(const ir::TypedOp& op, const std::vector<TensorDim>& tensors) {
 
 }  // namespace
 
-Ties space_and_output(const ir::TypedOp& op) { return spatial(op, {{false, 0, 0}, {true, 0, 0}}); }
-Ties space_and_cotangent(const ir::TypedOp& op) { return spatial(op, {{false, 0, 0}, {false, 1, 0}}); }
+static Ties space_and_output(const ir::TypedOp& op) { return spatial(op, {{false, 0, 0}, {true, 0, 0}}); }
+static Ties space_and_cotangent(const ir::TypedOp& op) { return spatial(op, {{false, 0, 0}, {false, 1, 0}}); }
+
+std::span<const OpRule> convolution_rules() {
+  constexpr const char* kHalo =
+      "neighbours send what windows read beyond the borders of a part (permute)";
+  using ir::RankRule;
+  static const OpRule kRules[] = {
+      {RankRule::kConvolution, convolved, space_and_output, kHalo},
+      {RankRule::kInputGrad, convolved_back, space_and_output, kHalo},
+      {RankRule::kFilterGrad, filter_gradient, space_and_cotangent, kHalo},
+      {RankRule::kPoolSum, pooled, same_dims, kHalo},
+      {RankRule::kPoolMax, pooled, same_dims, kHalo},
+      {RankRule::kPoolGrad, scattered_back, same_dims, kHalo},
+  };
+  return kRules;
+}
 
 }  // namespace nabla::passes

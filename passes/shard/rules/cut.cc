@@ -129,7 +129,7 @@ bool is_static_along(const RuleContext& c, size_t axis) {
 
 }  // namespace
 
-std::optional<Ruled> cut_or_pad(const RuleContext& c) {
+static std::optional<Ruled> cut_or_pad(const RuleContext& c) {
   std::optional<std::vector<Cut>> cuts = cuts_of(c);
   if (!cuts) return std::nullopt;
   Axes taken;
@@ -165,7 +165,7 @@ std::optional<Ruled> cut_or_pad(const RuleContext& c) {
 }
 
 // Rank r has the elements of rank n - 1 - r, turned round.
-std::optional<Ruled> reversed(const RuleContext& c) {
+static std::optional<Ruled> reversed(const RuleContext& c) {
   Ints turned;
   Axes taken;
   for (int64_t d : c.n.attrs.get_ints("axes"))
@@ -193,7 +193,7 @@ std::optional<Ruled> reversed(const RuleContext& c) {
   return ruled;
 }
 
-std::optional<Ruled> joined_along(const RuleContext& c) {
+static std::optional<Ruled> joined_along(const RuleContext& c) {
   auto axis = static_cast<size_t>(c.n.attrs.get_int("axis"));
   Axes axes = axes_of_join(c, axis);
   const Dim& whole = c.op.results[0].shape[axis];
@@ -247,6 +247,21 @@ Ties same_dims(const ir::TypedOp& op) {
     out.push_back(std::move(tie));
   }
   return out;
+}
+
+std::span<const OpRule> cut_rules() {
+  constexpr const char* kCut =
+      "elements go to the ranks in whose shards of the result they lie (permute); where the result does not divide, each rank "
+      "has its elements of it and the sum is pending";
+  using ir::RankRule;
+  static const OpRule kRules[] = {
+      {RankRule::kSlice, cut_or_pad, same_dims, kCut},
+      {RankRule::kSection, cut_or_pad, same_dims, kCut},
+      {RankRule::kPad, cut_or_pad, same_dims, "elements go to the ranks in whose shards of the result they lie (permute)"},
+      {RankRule::kConcatenate, joined_along, same_dims, "pieces of the operands go to the ranks in whose shards they lie (permute)"},
+      {RankRule::kReverse, reversed, same_dims, "parts change places (permute), and each is turned round"},
+  };
+  return kRules;
 }
 
 }  // namespace nabla::passes

@@ -73,7 +73,7 @@ Val sliced(const RuleContext& c, Val x, std::vector<Val> starts, const ir::Shape
 }  // namespace
 
 // Zeros where the window lies in other parts: the sum over ranks is the window.
-std::optional<Ruled> sliced_where_it_is(const RuleContext& c) {
+static std::optional<Ruled> sliced_where_it_is(const RuleContext& c) {
   auto dims = along(c, c.op.results[0]);
   if (!dims || c.op.operands[0].dtype == DType::kBool) return std::nullopt;
   Split split(c, taken_by(*dims));
@@ -99,7 +99,7 @@ std::optional<Ruled> sliced_where_it_is(const RuleContext& c) {
 }
 
 // Elements that the rank has get what the update says, in a window that lies within its part: nothing else is written.
-std::optional<Ruled> updated_where_it_is(const RuleContext& c) {
+static std::optional<Ruled> updated_where_it_is(const RuleContext& c) {
   auto dims = along(c, c.op.operands[1]);
   if (!dims) return std::nullopt;
   for (const SlicedDim& a : *dims)
@@ -141,6 +141,15 @@ Ties operand_and_result(const ir::TypedOp& op) {
   Ties out;
   for (size_t d = 0; d < op.results[0].shape.size(); ++d) out.push_back({{false, 0, d}, {true, 0, d}});
   return out;
+}
+
+std::span<const OpRule> dynamic_rules() {
+  using ir::RankRule;
+  static const OpRule kRules[] = {
+      {RankRule::kDynamicSlice, sliced_where_it_is, nullptr, "each rank has its elements of the window, and the sum is pending"},
+      {RankRule::kDynamicUpdate, updated_where_it_is, operand_and_result, "each rank writes what lies in its part"},
+  };
+  return kRules;
 }
 
 }  // namespace nabla::passes

@@ -104,7 +104,7 @@ std::optional<Ruled> of_own(const RuleContext& c, size_t dim) {
 
 }  // namespace
 
-std::optional<Ruled> gathered_by_index(const RuleContext& c) {
+static std::optional<Ruled> gathered_by_index(const RuleContext& c) {
   if (std::optional<Ruled> rows = look_up_rows(c)) return rows;
   std::optional<size_t> dim = indexed_dim(c, "start_index_map", "collapsed_slice_dims");
   if (!dim || c.op.operands[0].dtype == DType::kBool) return std::nullopt;
@@ -128,12 +128,29 @@ std::optional<Ruled> gathered_by_index(const RuleContext& c) {
   return ruled;
 }
 
-std::optional<Ruled> scattered_by_index(const RuleContext& c) {
+static std::optional<Ruled> scattered_by_index(const RuleContext& c) {
   bool adds = c.n.op->rank_rule == ir::RankRule::kScatterAdd;
   std::optional<Ruled> rows = adds ? add_into_rows(c) : std::nullopt;
   std::optional<size_t> dim = indexed_dim(c, "scatter_dims_to_operand_dims", "inserted_window_dims");
   if (rows || !dim) return rows;
   return cheaper(into_own(c, *dim), adds ? of_own(c, *dim) : std::nullopt);
+}
+
+std::span<const OpRule> indexed_rules() {
+  constexpr const char* kAdd =
+      "by rows, or one index per window: each rank adds the updates that it has into what it has; over updates that are cut the "
+      "sum is pending";
+  constexpr const char* kInto =
+      "one index per window: each rank writes what lies in its part";
+  constexpr const char* kIndexed =
+      "by rows, or one index per window: the rank that has an element reads it, and the sum is pending";
+  using ir::RankRule;
+  static const OpRule kRules[] = {
+      {RankRule::kGather, gathered_by_index, nullptr, kIndexed},
+      {RankRule::kScatterAdd, scattered_by_index, operand_and_result, kAdd},
+      {RankRule::kScatterInto, scattered_by_index, operand_and_result, kInto},
+  };
+  return kRules;
 }
 
 }  // namespace nabla::passes

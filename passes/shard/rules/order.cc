@@ -12,7 +12,7 @@ using ir::Val;
 using kernel_ir::Combiner;
 
 // Two all_reduces of a row: the extreme, then the first position of those that have it. NaN wins in both.
-std::optional<Ruled> position_of_extreme(const RuleContext& c) {
+static std::optional<Ruled> position_of_extreme(const RuleContext& c) {
   int64_t axis = c.n.attrs.get_int("axis");
   bool max = c.n.op->rank_rule == ir::RankRule::kArgmax;
   const Axes& axes = c.layout(0).dims[axis];
@@ -41,7 +41,7 @@ std::optional<Ruled> position_of_extreme(const RuleContext& c) {
 }
 
 // The k best of every rank stand in the order of the ranks, so that those that tie stay in the order of the whole.
-std::optional<Ruled> top_of_candidates(const RuleContext& c) {
+static std::optional<Ruled> top_of_candidates(const RuleContext& c) {
   int64_t axis = c.n.attrs.get_int("axis"), k = c.n.attrs.get_int("k");
   const Axes& axes = c.layout(0).dims[axis];
   const ir::Dim& extent = c.op.operands[0].shape[axis];
@@ -67,6 +67,18 @@ std::optional<Ruled> top_of_candidates(const RuleContext& c) {
     return std::vector<Val>{best[0], taken_along(places, best[1], axis)};
   };
   return ruled;
+}
+
+std::span<const OpRule> order_rules() {
+  constexpr const char* kExtreme =
+      "each rank finds its own; an all_reduce of the extreme, and one of the first position that has it";
+  using ir::RankRule;
+  static const OpRule kRules[] = {
+      {RankRule::kArgmax, position_of_extreme, nullptr, kExtreme},
+      {RankRule::kArgmin, position_of_extreme, nullptr, kExtreme},
+      {RankRule::kTopK, top_of_candidates, nullptr, "the best of each rank are gathered, and the best of those are taken"},
+  };
+  return kRules;
 }
 
 }  // namespace nabla::passes

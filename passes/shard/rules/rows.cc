@@ -178,4 +178,14 @@ Val on_first_of(Val value, const RankSymbols& rank, const Axes& axes) {
   return ir::select(spread(first, value.shape()), value, no_addend(value));
 }
 
+std::span<const OpRule> rows_rules() {
+  constexpr const char* kRows =
+      "rows of a table: the rank that has a row looks it up, and the sum is pending";
+  using ir::RankRule;
+  static const OpRule kRules[] = {
+      {RankRule::kEmbedding, look_up_rows, nullptr, kRows},
+  };
+  return kRules;
+}
+
 }  // namespace nabla::passes

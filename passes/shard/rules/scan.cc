@@ -66,7 +66,7 @@ Val any_nan(Val v) {
 
 }  // namespace
 
-std::optional<Ruled> running(const RuleContext& c) {
+static std::optional<Ruled> running(const RuleContext& c) {
   std::optional<ScanCut> cut = cut_of(c);
   if (!cut) return std::nullopt;
   Ruled ruled{{cut->layout}, bytes_brought(c, 0, cut->layout) + cut->sent + bytes_returned(c, 0, cut->layout), nullptr};
@@ -84,7 +84,7 @@ std::optional<Ruled> running(const RuleContext& c) {
 }
 
 // The extreme of the parts before this one, where it is: that holds until an element is better.
-std::optional<Ruled> running_position(const RuleContext& c) {
+static std::optional<Ruled> running_position(const RuleContext& c) {
   std::optional<ScanCut> cut = cut_of(c);
   if (!cut) return std::nullopt;
   double wide =
@@ -131,9 +131,22 @@ std::optional<Ruled> running_position(const RuleContext& c) {
   return ruled;
 }
 
-Ties along_axis(const ir::TypedOp& op) {
+static Ties along_axis(const ir::TypedOp& op) {
   auto axis = static_cast<size_t>(op.attrs.get_int("axis"));
   return {{{false, 0, axis}, {true, 0, axis}}};
+}
+
+std::span<const OpRule> scan_rules() {
+  constexpr const char* kRunning =
+      "each rank combines its part; an all_gather of one slice per rank gives what is before it";
+  using ir::RankRule;
+  static const OpRule kRules[] = {
+      {RankRule::kRunningSum, running, along_axis, kRunning, true},
+      {RankRule::kRunningExtreme, running, along_axis, kRunning},
+      {RankRule::kRunningArgmax, running_position, along_axis, kRunning},
+      {RankRule::kRunningArgmin, running_position, along_axis, kRunning},
+  };
+  return kRules;
 }
 
 }  // namespace nabla::passes
