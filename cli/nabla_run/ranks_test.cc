@@ -255,8 +255,8 @@ TEST(DigitsOnRanks, AProgramOfOneRankIsSpread) {
         shell(fmt::format("cli/nablac compile {0}/plain.nir --no-library {1} -o {0}/plain.nbundle", dir, spread));
     ASSERT_EQ(compiled.code, 0) << compiled.text;
     if (std::string_view(spread).ends_with("zero 3")) {
-      EXPECT_HAS(compiled.text, "note: zero=3: along {dp}, 4 ranks, lie 5 parameters and 10 leaves of the optimizer's state\n");
-      EXPECT_HAS(compiled.text, "note: zero=3: fc3.b: f32[10] stays whole, as 4 ranks divide none of its dimensions "
+      EXPECT_HAS(compiled.text, "note: --zero 3: along {dp}, 4 ranks, lie 5 parameters and 10 leaves of the optimizer's state\n");
+      EXPECT_HAS(compiled.text, "note: --zero 3: fc3.b: f32[10] stays whole, as 4 ranks divide none of its dimensions "
                                 "(the first of 3 notes of this kind)\n");
       EXPECT_EQ(compiled.text.find("is not laid out along"), std::string::npos) << compiled.text;
     }

@@ -1,3 +1,4 @@
+// The local function of a plan: nodes are emitted as the plan says, and nothing is decided.
 #include <algorithm>
 #include <utility>
 

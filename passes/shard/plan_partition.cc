@@ -381,8 +381,8 @@ class PartitionPlanner {
         layout = beside(std::move(layout), sum->second), layout.pending = sum->second;
       }
       begin_sum(n.results[r], layout.pending);
-      const DType own = f_.type(n.results[r]).dtype;
-      set(planned, r, result_of(r), layout.pending.empty() ? own : values_.share_type(own), std::move(layout));
+      const DType own = f_.type(n.results[r]).dtype, dtype = layout.pending.empty() ? own : values_.share_type(own);
+      set(planned, r, result_of(r), dtype, std::move(layout));
     }
   }
 

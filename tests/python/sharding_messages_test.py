@@ -318,8 +318,8 @@ def program():
 
 @pytest.mark.parametrize("options, text", [
     (dict(mesh={"dp": 2}), "mesh: the module has no mesh.*by data_axes"),
-    (dict(mesh={"dp": 2}, zero=3), "zero: the module has no mesh, and of the axes of mesh=..dp.: 2. none is named along "
-     "which the batch lies.*help: name those of the batch: data_axes=.dp."),
+    (dict(mesh={"dp": 2}, zero=3), "zero: the module has no mesh, and of the axes of mesh=..dp.: 2. none is named "
+     "along which the batch lies.*help: name those of the batch: data_axes=.dp."),
     (dict(mesh={"dp": 2}, data_axes="dp,"), "data_axes is a list of different names, such as dp,tp, not `dp,`"),
     (dict(mesh={"dp": 2}, data_axes="dq"), "data_axes: mesh ranks .dp=2. has no axis `dq`"),
     (dict(mesh={"dp": 2}, data_axes="dp", zero=1, zero_axes="tp"), "zero_axes: mesh ranks .dp=2. has no axis `tp`"),

@@ -138,7 +138,7 @@ TEST(OffloadPlan, TheMemoryOfACpuIsTheHosts) {
   EXPECT_FALSE(Json::parse(here.report).contains("host_bytes"));
   auto refused = driver::compile(chain("dp=1"), options_for("opt", "cpu"));
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.errors()[0].message, "offload=opt: no target has a memory of its own beside the host's: cpu:x86-64-v3");
+  EXPECT_EQ(refused.errors()[0].message, "--offload opt: no target has a memory of its own beside the host's: cpu:x86-64-v3");
 }
 
 TEST(OffloadPlan, WhatIsNotThereIsRefused) {
@@ -159,13 +159,13 @@ func @step(%n: f32[]) {
   return %m, %m
 }
 )";
-  EXPECT_EQ(message(counter, "opt"), "offload=opt: the program has no state whose new values follow from gradients");
+  EXPECT_EQ(message(counter, "opt"), "--offload opt: the program has no state whose new values follow from gradients");
   EXPECT_EQ(message(counter, "params"), "--offload params: the program has no state with respect to which an entry differentiates");
   EXPECT_EQ(message("nabla 1 traced\n", "all"), "--offload all: the program has no state");
   std::string flat = counter;
   flat.replace(flat.find("traced"), 6, "flat");
   EXPECT_EQ(message(flat, "opt"),
-            "offload=opt: at stage flat gradients are no calls any more, which tell the optimizer's leaves; offload=all needs none");
+            "--offload opt: at stage flat gradients are no calls any more, which tell the optimizer's leaves; --offload all needs none");
   EXPECT_EQ(message(flat, "all"), "");
 }
 

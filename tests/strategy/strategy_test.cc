@@ -166,9 +166,9 @@ TEST(Strategy, ZeroSharesTheOptimizersState) {
               "momentum.w0 <{dp, ?}p1, {?}>\nmomentum.w1 <{dp, ?}p1, {?}>\n"
               "momentum.bias <{?}> replicated {dp}\nstep(x) <dp, {?}>\n");
     ASSERT_EQ(made.remarks.size(), 3u);
-    EXPECT_EQ(made.remarks[1].text, std::string("zero=") + level + ": along {dp}, 4 ranks, lie 2 leaves of the optimizer's state");
+    EXPECT_EQ(made.remarks[1].text, std::string("--zero ") + level + ": along {dp}, 4 ranks, lie 2 leaves of the optimizer's state");
     EXPECT_EQ(made.remarks[2].text,
-              std::string("zero=") + level + ": momentum.bias: f32[3] stays whole, as 4 ranks divide none of its dimensions");
+              std::string("--zero ") + level + ": momentum.bias: f32[3] stays whole, as 4 ranks divide none of its dimensions");
   }
 }
 
