@@ -48,7 +48,7 @@ TEST(Ranks, AClassIsNamedUnlessThereIsOne) {
   Bundle bundle = *open_text(*two_classes().bytes());
   auto none = bundle.need_class("");
   EXPECT_EQ(none.errors()[0].message, "test.nbundle has programs for ranks of several classes: front, back");
-  EXPECT_EQ(none.errors()[0].help, "name one of them with --class (load_bundle: rank_class)");
+  EXPECT_EQ(none.errors()[0].help, "name one of them with --class");
   auto typo = bundle.need_class("bakc");
   EXPECT_EQ(typo.errors()[0].code, Code::kUnknownName);
   EXPECT_EQ(typo.errors()[0].message, "test.nbundle has no class `bakc`; it has front, back; did you mean `back`?");
