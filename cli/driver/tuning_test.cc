@@ -208,7 +208,7 @@ TEST(Tuning, CpusAreMeasuredGpusAreNot) {
   EXPECT_EQ(
       text.errors()[0].str(),
       "error[E0901]: nablac tune measures CPUs; sm_90a is a GPU target\n"
-      "   = help: the runtime measures on the GPU when it loads a bundle; --gpu-records takes over what it found\n");
+      "   = help: the runtime measures on the GPU when it loads a bundle; nablac tune --gpu-records takes over what it found\n");
 }
 
 TEST(Tuning, RecordsReplaceThoseOfTheSameProblemAndMachine) {

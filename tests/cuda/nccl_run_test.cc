@@ -383,7 +383,7 @@ TEST_F(Nccl, WhatCannotRunIsRefusedWithWhatToDo) {
     for (const std::string& text : texts) EXPECT_HAS(o.err, text);
   };
   const Words no_code = {"error[E0901]: --engine nccl moves values from GPU to GPU, and ", " is for CPUs alone: cpu:x86-64",
-                         "compile it for GPUs (--target sm_90a), or run it with --engine mpi"};
+                         "compile it for GPUs (nablac compile --target sm_90a), or run it with --engine mpi"};
   fails("cpu2", {}, gpus(2), 2, no_code);
   fails("cpu2", {}, gpus(2, {"NABLA_NCCL=/nowhere.so"}), 2, no_code);
   compile_digits("dp=2", "both", "sm_90a,cpu");
